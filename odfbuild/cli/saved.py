@@ -13,6 +13,7 @@ from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.files import read_bounded, write_output
 from odfbuild.cli.formats.outputs import PlanFormat, PlanFormatOptions, plan_output
+from odfbuild.cli.terminal.folds import folded
 from odfbuild.cli.terminal.streams import as_it_is
 from odfbuild.errors import (
     Diagnostic,
@@ -152,7 +153,9 @@ def show_saved(
         print_saved(saved, as_json=output is PlanFormat.JSON)
         return exits.DONE
     with as_it_is(output is PlanFormat.GITHUB):
-        sys.stdout.write(plan_output(saved, output, settings))
+        text = plan_output(saved, output, settings)
+        is_prose = output is PlanFormat.TEXT and not settings.blocks
+        sys.stdout.write(folded(text) if is_prose else text)
     return exits.DONE
 
 

@@ -165,7 +165,7 @@ def print_table(
 
 
 def _plain(lines: Sequence[Sequence[str]], right: Sequence[bool]) -> Iterator[str]:
-    widths = [max(map(_width, column)) for column in zip(*lines, strict=True)]
+    widths = [max(map(wide, column)) for column in zip(*lines, strict=True)]
     for number, line in enumerate(lines):
         yield _BETWEEN.join(
             _set(cell, width, to_right=to_right)
@@ -176,11 +176,12 @@ def _plain(lines: Sequence[Sequence[str]], right: Sequence[bool]) -> Iterator[st
 
 
 def _set(cell: str, width: int, *, to_right: bool) -> str:
-    space = " " * (width - _width(cell))
+    space = " " * (width - wide(cell))
     return space + cell if to_right else cell + space
 
 
-def _width(cell: str) -> int:
+def wide(cell: str) -> int:
+    """Return how many columns of a terminal a text takes."""
     if cell.isascii():
         return len(cell)
     from rich.cells import cell_len

@@ -47,6 +47,7 @@ from odfbuild.cli.reservation import reservation, reserved_for
 from odfbuild.cli.saved import load_saved, refuse_unfit, saved_file, stale_datasets
 from odfbuild.cli.terminal.console import hint, wants_colour
 from odfbuild.cli.terminal.events import report_idle_run, say, say_event
+from odfbuild.cli.terminal.folds import folded
 from odfbuild.cli.unreadable import damage_is_reported
 from odfbuild.errors import Diagnostic, Level, ProjectErrors, UsageRefusedError
 from odfbuild.executors.runs.report import Done, RunReport
@@ -410,7 +411,7 @@ def _is_over(
     shown = counted(plan, left_out)
     text = plan_text(shown, colour=options.progress and wants_colour(), partly=True)
     if options.output == "text":
-        say(text)
+        say(folded(text))
     else:
         sys.stderr.write(text)
     over = not plan.steps or not plan.verdict.passed
@@ -438,7 +439,7 @@ def answer_idle(
         passed = plan is None or plan.verdict.passed
         report_idle_run(project, command, unplanned, passed=passed)
     elif options.output == "text":
-        say(text)
+        say(folded(text))
     _answer_json(options, plan, RunReport(()), (), unplanned)
 
 

@@ -43,6 +43,7 @@ from odfbuild.cli.render.diagnostics import render_diagnostics
 from odfbuild.cli.render.plan import plan_text
 from odfbuild.cli.reservation import reserved_for
 from odfbuild.cli.terminal.console import hint, wants_colour
+from odfbuild.cli.terminal.folds import folded
 from odfbuild.errors import Diagnostic, Level, OdfBuildError, ProjectErrors, StateError
 from odfbuild.planner.exclusion import LeftOut, reasons
 from odfbuild.planner.plan.subset import restrict
@@ -246,7 +247,7 @@ def _pass(project: app.Opened, plan: Plan, options: RunOptions, doing: Running) 
             answer_idle(project, options.apply, _IDLE, command="run", unplanned=doing.unplanned)
         return exits.ERROR if doing.unplanned else exits.DONE
     if not plan.is_empty and options.apply.output == "text":
-        sys.stdout.write(plan_text(plan, colour=options.apply.progress and wants_colour()))
+        sys.stdout.write(folded(plan_text(plan, colour=options.apply.progress and wants_colour())))
         sys.stdout.flush()
     return carry_out(project, plan, options.apply, doing)
 

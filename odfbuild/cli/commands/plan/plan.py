@@ -40,6 +40,7 @@ from odfbuild.cli.formats.outputs import (
     write_reports,
 )
 from odfbuild.cli.terminal.console import columns, printable, wants_colour
+from odfbuild.cli.terminal.folds import folded
 from odfbuild.cli.terminal.streams import as_it_is
 from odfbuild.errors import OdfBuildError, ProjectErrors, UsageRefusedError
 from odfbuild.planner.exclusion import reasons, with_left_out
@@ -261,7 +262,7 @@ def show_plan(given: ProjectArguments, options: PlanOptions) -> int:
     try:
         project, made = retry_if_changed(project_and_plan)
         if isinstance(made, CommandOutput):
-            sys.stdout.write(made.text)
+            sys.stdout.write(_shown(made.text, options))
             return made.code
         report_notes(made.notes)
         if options.out is not None and made.left_out:
@@ -280,10 +281,16 @@ def show_plan(given: ProjectArguments, options: PlanOptions) -> int:
     if made.known is not None and options.is_repeatable:
         made.known.keep(_question(options, settings), code, text)
     with as_it_is(options.output is PlanFormat.GITHUB):
-        sys.stdout.write(text)
+        sys.stdout.write(_shown(text, options))
     if options.tried is not None:
         _try(project, plan, options.tried)
     return code
+
+
+def _shown(text: str, options: PlanOptions) -> str:
+    """Return the output of a plan as it is shown."""
+    is_prose = options.output is PlanFormat.TEXT and not options.blocks
+    return folded(text) if is_prose else text
 
 
 class _HalfAPlanErrors(ProjectErrors):

@@ -1,1 +1,1 @@
-"""The catalogue of a project as one file of HTML: list, pages of datasets, graph, a plan."""
+"""The catalogue of a project as one file of HTML: list, pages of datasets, graph, plan, run."""
