@@ -3,7 +3,8 @@
 python -m bench.readers [--readers N] [--rows N] [--days N].  A server has one dataset of so many
 rows a day.  A third of the readers downloads slices and asks for history and status, a third reads
 a slice slowly, and a third disconnects amid a slice, all again and again, while so many days are
-applied, each by a process.  Afterwards each row is there once, and every whole download was exact.
+applied, each by a process; before that as many are applied without readers.  Afterwards each row is
+there once, and every whole download was exact.
 """
 
 import argparse
@@ -12,11 +13,13 @@ import hashlib
 import os
 import random
 import re
+import resource
 import shutil
 import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -66,6 +69,23 @@ def main() -> None:
     asyncio.run(_measure(project, given.readers, given.rows, given.days))
 
 
+def _timed_day(project: Path, day: int, rows: int) -> tuple[float, float]:
+    """Apply a day; return the seconds that it took, and those of a processor."""
+    began, spent = time.monotonic(), _spent()
+    _apply_day(project, day, rows)
+    return time.monotonic() - began, _spent() - spent
+
+
+def _spent() -> float:
+    """Return the processor seconds of all ended processes that this one has started."""
+    found = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return found.ru_utime + found.ru_stime
+
+
+def _said(times: Sequence[tuple[float, float]]) -> str:
+    return ", ".join(f"{wall:.1f} ({spent:.1f})" for wall, spent in times)
+
+
 def _apply_day(project: Path, day: int, rows: int) -> None:
     lines = (f"2031-01-01T00:00:00Z,k{at % 977},{day * rows + at}" for at in range(rows))
     (project / "data" / f"{day:03}.csv").write_text("\n".join(("t,k,v", *lines, "")))
@@ -99,22 +119,23 @@ async def _measure(project: Path, readers: int, rows: int, days: int) -> None:
 async def _read_and_apply(
     crowd: "Crowd", server: int, readers: int, rows: int, days: int, project: Path
 ) -> None:
+    alone = [await asyncio.to_thread(_timed_day, project, day, rows) for day in range(1, days + 1)]
     before = _memory(server)
     reading = [asyncio.create_task(crowd.read(number)) for number in range(readers)]
     sampling = asyncio.create_task(_samples(server, crowd))
-    times = []
-    for day in range(1, days + 1):
-        began = time.monotonic()
-        await asyncio.to_thread(_apply_day, project, day, rows)
-        times.append(time.monotonic() - began)
+    times = [
+        await asyncio.to_thread(_timed_day, project, day, rows)
+        for day in range(days + 1, 2 * days + 1)
+    ]
     crowd.ends = True
     await asyncio.gather(*reading)
     memory = await sampling
     print(f"{readers} readers, {days} applies of {rows:,} rows")
-    print("seconds of each apply:", ", ".join(f"{each:.1f}" for each in times))
+    print("seconds of each apply without readers (of a processor):", _said(alone))
+    print("seconds of each apply beside them (of a processor):", _said(times))
     print(f"memory of the server: {before / 1e6:.0f} MB before, at most {max(memory) / 1e6:.0f} MB")
     print("readers:", ", ".join(f"{n:,} {what}" for what, n in sorted(crowd.counts.items())))
-    _check_rows(project / "workspace", (days + 1) * rows)
+    _check_rows(project / "workspace", (2 * days + 1) * rows)
 
 
 async def _samples(server: int, crowd: "Crowd") -> list[int]:
