@@ -239,6 +239,31 @@ def test_a_wrong_selector_is_said_to_be_so(rich: Shown) -> None:
     assert "methods here are tag, owner, kind, state, path" in text(page, "#selector-error")
 
 
+def test_lines_to_one_box_do_not_cross_at_it(browser: Browser, tmp_path: Path) -> None:
+    names = ("a.one", "a.three", "a.two", "a.zero")
+    chance = random.Random(4)
+    files = {f"datasets/{name}.yaml": root(name) for name in names}
+    for number in range(4):
+        inputs = dict(zip("wxyz", chance.sample(names, 4), strict=True))
+        files[f"datasets/made{number}.yaml"] = transform(
+            f"b.made{number}", inputs, "select w.t, w.k, w.v from w, x, y, z"
+        )
+    page = Shown(browser, tmp_path, files).open("#/graph")
+    page.wait("document.querySelectorAll('#world path.edge').length === 16")
+    found = page.evaluate(
+        "(() => { const tops = [...document.querySelectorAll('.box')].map(e => e.offsetTop);"
+        " return [...document.querySelectorAll('#world path.edge')].map(e => {"
+        " const n = e.getTotalLength(), a = e.getPointAtLength(0), b = e.getPointAtLength(n);"
+        " return [tops.findLast(top => top <= b.y && b.y <= top + 41) ?? -1, a.y, b.y]; }); })()"
+    )
+    ends: dict[float, list[tuple[float, float]]] = {}
+    for box, start, end in found:
+        ends.setdefault(box, []).append((start, end))
+    assert sorted(map(len, ends.values())) == [4, 4, 4, 4]
+    for lines in ends.values():
+        assert [end for _, end in sorted(lines)] == sorted(end for _, end in lines)
+
+
 def test_folders_are_folded_to_boxes_and_unfolded(rich: Shown) -> None:
     page = rich.open("#/graph")
     page.wait("document.querySelectorAll('.box').length === 4")

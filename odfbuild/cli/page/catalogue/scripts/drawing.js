@@ -68,6 +68,9 @@ function draw(numbers, folded) {
   arcsOutOf = boxes.map(() => []);
   arcs.forEach(([source, target], number) => { arcsInto[target].push(number); arcsOutOf[source].push(number); });
   placed = layOut(boxes.map(sizeOfBox), arcs);
+  // Lines arrive at a box in the order in which they come from, so that those of two boxes do not cross at it.
+  const before = (number) => placed.bends[number].at(-1)?.[1] ?? middle(arcs[number][0], WHOLE);
+  for (const into of arcsInto) into.sort((one, two) => before(one) - before(two));
   drawn = boxes.map(boxElement);
   paths = arcs.map((_, number) => shape("path", { class: "edge", d: wayOf(number) }));
   tips = arcs.map((_, number) => shape("path", { class: "tip", d: tipOf(number) }));
