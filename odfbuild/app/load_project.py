@@ -1,11 +1,12 @@
 """Loading of the definitions of an opened project, as they are or were in a revision."""
 
 import os
+import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from odfbuild.app.outside_use import path_problems
 from odfbuild.errors import ProjectErrors, StateError
@@ -21,10 +22,13 @@ from odfbuild.project.config.project_file import Config, load_config
 from odfbuild.project.config.variables import resolve_variables
 from odfbuild.project.load import Project, load_project
 from odfbuild.project.opened import Opened
+from odfbuild.state.workspace import Workspace
 
 if TYPE_CHECKING:
     from odfbuild.odf.chain.state import ChainState
     from odfbuild.odf.events import DataSchema
+
+_PAUSES: Final = (0.0, 0.2, 1.0)  # seconds, in which another process ends what it takes away
 
 
 def locked_columns(root: Path, declared: Sequence[Declared]) -> "Mapping[DatasetAlias, DataSchema]":
@@ -137,12 +141,27 @@ def wrong_of(project: Opened, loaded: Project, heads: Collection[DatasetId] | No
         from odfbuild.state.memory.applied import recall_applied
 
         new = [each.alias for each in declared if each.alias not in {**names, **damaged}]
-        for alias, left in recall_applied(workspace.root, new).items():
-            if left.dataset in lost:
-                errors[alias] = _nameless(alias, left.dataset)
+        recalled = recall_applied(workspace.root, new).items()
+        nameless = {alias: left.dataset for alias, left in recalled if left.dataset in lost}
+        still = _still_lost(workspace, set(nameless.values()))
+        errors |= {alias: _nameless(alias, id) for alias, id in nameless.items() if id in still}
     moved = last_names(project.policy.moved)
     unsure = unsure_of(loaded, {*names, *damaged}, moved)
     return Wrong(errors, names, moved, refused, loaded.unread, unsure)
+
+
+def _still_lost(workspace: Workspace, missed: set[DatasetId]) -> set[DatasetId]:
+    """Return which of some datasets still have a head and no name, being looked at once more.
+
+    Another process may have taken the dataset away since the heads were read, or be about to: the
+    name goes first, and then the head.
+    """
+    for pause in _PAUSES:
+        if not missed:
+            break
+        time.sleep(pause)
+        missed = (missed & set(workspace.heads())) - set(workspace.names().values())
+    return missed
 
 
 def unsure_of(
