@@ -15,7 +15,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test test-long test-pythons lint types bench faults fuzz docs image lock clean
+.PHONY: help demo check test test-long test-pythons lint types bench faults fuzz docs image azurite lock clean
 
 help:
 	@echo "make demo       build a small project, add a file, build again"
@@ -32,6 +32,7 @@ help:
 	@echo "make faults     disturb applies at every file-system call, for hours; see tests/faults"
 	@echo "make docs       rewrite the generated pages of docs/"
 	@echo "make image      build an image of the engines; SPARK=1, BASE=IMAGE, TAG=NAME, see docs/engines.md"
+	@echo "make azurite    install a server of Azure Blob Storage for tests (needs npm)"
 	@echo "make lock       resolve the dependencies again (needs uv)"
 	@echo "make clean      remove everything that was made"
 
@@ -77,6 +78,9 @@ docs: $(STAMP)
 image: $(STAMP)
 	@$(BIN)/python -m image.build $(if $(SPARK),--spark) $(if $(BASE),--base "$(BASE)") \
 		$(if $(TAG),--tag "$(TAG)")
+
+azurite:
+	@npm ci --prefix tests/support/servers/azurite --ignore-scripts --no-audit --no-fund
 
 lock:
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \

@@ -213,17 +213,28 @@ def simulated_store() -> "Iterator[ObjectServer]":
         yield server
 
 
+@pytest.fixture(scope="session")
+def azure_store() -> "Iterator[ObjectServer]":
+    """Run a store of another kind."""
+    from tests.support.servers.azure import PROGRAM, serving_azure
+
+    if not PROGRAM.exists():
+        pytest.skip("Azurite is not installed on this machine: make azurite")
+    with serving_azure() as server:
+        yield server
+
+
 @pytest.fixture
 def store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> "ObjectServer":
     """Return a running object store, with its credentials in the environment.
 
-    A test may name another one: `simulated_store`.
+    A test may name another one: `simulated_store`, `azure_store`; the variable ODFBUILD_TEST_STORE
+    names one for all others.
     """
-    from tests.support.servers.object_store import CREDENTIALS
-
-    for name, value in CREDENTIALS.items():
+    usual = os.environ.get("ODFBUILD_TEST_STORE", "running_store")
+    found: ObjectServer = request.getfixturevalue(getattr(request, "param", usual))
+    for name, value in found.credentials.items():
         monkeypatch.setenv(name, value)
-    found: ObjectServer = request.getfixturevalue(getattr(request, "param", "running_store"))
     return found
 
 

@@ -242,9 +242,13 @@ class Permissions:
                 fix=f"keep the workspace in the project; or {self.how_to_allow('paths', real)}",
             )
 
+    def names_store(self, url: str) -> bool:
+        """Tell whether an object store is named by its server, and not by a pattern of several."""
+        return any(_fits_place(url, each) and not _is_open(each) for each in self.stores)
+
     def check_store(self, url: str, what: str = "the workspace is") -> None:
         """Raise StoreNotPermittedError for an object store that may not be written to."""
-        if not _fits(url, self.stores):
+        if not any(_fits_place(url, each) for each in self.stores):
             raise StoreNotPermittedError(
                 what=f"{what} {url}",
                 why=self.refusal("a store is accessed with your credentials, and gets every row"),
@@ -293,6 +297,36 @@ def _s(because: str) -> str:
 
 def _fits(name: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(name, each) for each in patterns)
+
+
+def _fits_place(url: str, pattern: str) -> bool:
+    """Return whether a URL fits a pattern: the server that of it, and what is below what is below.
+
+    So no text of a path is taken for a part of the server.
+    """
+    if pattern == "*":
+        return True
+    (scheme, server, path), wanted = _place_parts(url), _place_parts(pattern)
+    if wanted[2] is None and wanted[1].endswith("*"):
+        path = None
+    return (
+        fnmatchcase(scheme, wanted[0])
+        and fnmatchcase(server, wanted[1])
+        and (path is None) == (wanted[2] is None)
+        and fnmatchcase(path or "", wanted[2] or "")
+    )
+
+
+def _place_parts(url: str) -> tuple[str, str, str | None]:
+    """Return the scheme and server of a URL, or of a pattern of some, and what is below."""
+    scheme, _, rest = url.partition("://")
+    server, slash, path = rest.partition("/")
+    return scheme, server, path if slash else None
+
+
+def _is_open(pattern: str) -> bool:
+    """Return whether the server of a pattern is any of several."""
+    return bool({*"*?["} & {*"".join(_place_parts(pattern)[:2])})
 
 
 def _guards_of(real: str) -> list[str]:

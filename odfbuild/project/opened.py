@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from time import time_ns
@@ -14,8 +15,9 @@ from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.plan.policy import Policy
 from odfbuild.project.config.permissions import permissions_of
 from odfbuild.project.config.project_file import Config, find_project, load_config
+from odfbuild.project.config.repositories import is_store
 from odfbuild.project.config.settings import parse_day
-from odfbuild.project.config.targets import EngineOptions, SparkOptions, is_store
+from odfbuild.project.config.targets import EngineOptions, SparkOptions
 from odfbuild.project.config.variables import resolve_variables
 from odfbuild.project.fingerprint import watched
 from odfbuild.project.yaml import Value
@@ -95,7 +97,7 @@ def open_project(
     StoreNotPermittedError of one elsewhere that the policy does not allow.
     """
     root = find_project(Path.cwd(), directory).absolute()
-    config = load_config(root, user_folder=config_folder(os.environ))
+    config = _with_named_stores(root, load_config(root, user_folder=config_folder(os.environ)))
     chosen = config.target(target)
     workspace = _workspace(root, chosen.workspace, lock_timeout, offline=offline)
     today = _today()
@@ -118,15 +120,27 @@ def open_project(
     )
 
 
+def _with_named_stores(root: Path, config: Config) -> Config:
+    """Return settings that say of each repository in Azure if the user's policy names its store."""
+    stores = {n: e for n, e in config.repositories.items() if e.url.startswith("az+")}
+    if not stores:
+        return config
+    permissions = permissions_of(os.environ, root)
+    named = {n: replace(e, is_named=permissions.names_store(e.url)) for n, e in stores.items()}
+    return replace(config, repositories={**config.repositories, **named})
+
+
 def _workspace(root: Path, place: str, lock_timeout: float, *, offline: bool) -> Workspace:
     """Open the workspace at a place: a folder, relative to the project, or an object store."""
     if is_store(place):
-        permissions_of(os.environ, root).check_store(place)
+        permissions = permissions_of(os.environ, root)
+        permissions.check_store(place)
         from odfbuild.state.remote.workspace import BucketWorkspace, OfflineBucketWorkspace
 
         if offline:
             return OfflineBucketWorkspace(place)
-        return BucketWorkspace(place, lock_timeout=lock_timeout)
+        is_named = permissions.names_store(place)
+        return BucketWorkspace(place, lock_timeout=lock_timeout, is_named=is_named)
     workspace = Workspace(root / place, lock_timeout=lock_timeout)
     check_links(workspace.root)
     if not Path(os.path.realpath(workspace.root)).is_relative_to(os.path.realpath(root)):

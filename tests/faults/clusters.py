@@ -45,7 +45,7 @@ import pyarrow.parquet as pq
 from odfbuild.executors.engine.objects.leftovers import collect_jobs
 from odfbuild.executors.engine.spark.jvm.java import find_java
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.state.remote.s3 import Bucket
+from odfbuild.state.remote.store.bucket import Bucket
 from odfbuild.state.workspace import Workspace
 from tests.executors.engine.spark.standalone import Standalone, descendants, standalone
 from tests.support.projects import REPOSITORY, environment

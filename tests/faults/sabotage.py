@@ -19,7 +19,7 @@ from unittest import mock
 
 from odfbuild.app.maintenance import collection
 from odfbuild.state.gc import collect
-from odfbuild.state.remote.s3 import Bucket
+from odfbuild.state.remote.store.bucket import Bucket
 from tests.faults import machines as rounds
 
 __all__ = ["SABOTAGE", "main"]

@@ -28,6 +28,7 @@ from odfbuild.odf.events import (
     RequestHeader,
 )
 from odfbuild.odf.timestamp import Timestamp
+from tests.state.remote.scripted import serving_script
 from tests.support.process.inside import lay_out
 from tests.support.process.within import Within
 from tests.support.projects import REPOSITORY, Done
@@ -365,6 +366,49 @@ def test_files_of_steps_go_to_no_store_that_the_policy_does_not_name(
     done = ours("sql", "select 1", CI=ci)
     refused(done, "store-not-permitted")
     assert place in done.err
+
+
+@pytest.mark.holds("project-azure")
+@pytest.mark.parametrize(
+    "command",
+    [("repo", "check", "hub"), ("pull", "hub/a"), ("search", "a"), ("repo", "index", "hub")],
+)
+def test_a_repository_that_a_project_names_gets_no_credential_of_azure(
+    make: Make, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    given = {
+        "AZURE_STORAGE_ACCOUNT_NAME": "acme",
+        "AZURE_STORAGE_SAS_TOKEN": f"sv=2021-08-06&sig={SECRET}",
+    }
+    with serving_script() as server:
+        place = f"az+http://127.0.0.1:{server.port}/acme/lake"
+        ours = make({"odfbuild.yaml": SETTINGS + f"repositories: {{hub: {{url: '{place}/x'}}}}\n"})
+        for more in (
+            {},
+            policy(tmp_path, "stores: ['*', 'az+http://*', 'az+http://127.0.0.?*/*']\n"),
+        ):
+            done = ours(*command, **given, **more)
+            assert done.code != 0
+            assert "credentials may not be sent to" in done.out + done.err
+        assert server.seen == []
+        ours(*command, **given, **policy(tmp_path, f"stores: ['{place}/*']\n"))
+        assert f"sig={SECRET}" in server.seen[0].path
+
+
+@pytest.mark.holds("project-azure")
+def test_a_workspace_that_the_policy_allows_by_a_pattern_gets_no_credential_of_azure(
+    make: Make, tmp_path: Path
+) -> None:
+    given = {"AZURE_STORAGE_SAS_TOKEN": f"sv=2021-08-06&sig={SECRET}"}
+    with serving_script() as server:
+        place = f"az+http://127.0.0.1:{server.port}/acme/lake/x"
+        ours = make({"odfbuild.yaml": f"{SETTINGS}targets: {{dev: {{workspace: '{place}'}}}}\n"})
+        refused(ours("status", **given), "store-not-permitted")
+        more = policy(tmp_path, "stores: ['az+http://*']\n")
+        refused(ours("status", **given, **more), "untrusted-store")
+        assert server.seen == []
+        ours("status", **given, **policy(tmp_path, f"stores: ['{place}']\n"))
+        assert f"sig={SECRET}" in server.seen[0].path
 
 
 @pytest.mark.holds("project-cluster")

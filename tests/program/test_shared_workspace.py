@@ -16,7 +16,7 @@ from tests.support.process.inside import command, lay_out, without_jvm
 from tests.support.projects import EXAMPLES, REPOSITORY, Done, odfbuild
 from tests.support.projects.market import FILES, SETTINGS
 from tests.support.servers.object_proxy import ObjectProxy, proxying
-from tests.support.servers.object_store import BUCKET, CREDENTIALS, ObjectServer
+from tests.support.servers.object_store import CREDENTIALS, ObjectServer
 
 ROWS = "t,k,v\n2024-01-05,z,7\n"
 
@@ -31,7 +31,7 @@ class Machine:
         settings = f'{SETTINGS}targets:\n  dev: {{workspace: "{url}"}}\n'
         lay_out(self.project, {**FILES, "odfbuild.yaml": settings})
         self.env = {
-            **CREDENTIALS,
+            **store.credentials,
             "XDG_CACHE_HOME": str(folder / "cache"),
             "XDG_STATE_HOME": str(folder / "state"),
         }
@@ -102,7 +102,9 @@ def whole(store: ObjectServer, prefix: str) -> dict[str, list[str]]:
     return found
 
 
-@pytest.mark.parametrize("store", ["running_store", "simulated_store"], indirect=True)
+@pytest.mark.parametrize(
+    "store", ["running_store", "simulated_store", "azure_store"], indirect=True
+)
 def test_what_one_machine_made_the_other_goes_on_with(
     applied: Machine, there: Machine, store: ObjectServer, prefix: str
 ) -> None:
@@ -222,7 +224,7 @@ def test_nothing_is_written_to_a_store_that_ignores_conditions(
     store: ObjectServer, proxy: ObjectProxy, prefix: str, tmp_path: Path
 ) -> None:
     proxy.lies = store.store()
-    url = f"s3+http://127.0.0.1:{proxy.port}/{BUCKET}/{prefix}"
+    url = store.url(prefix, proxy.port)
     machine = Machine(tmp_path / "here", store, url)
     done = machine("apply", "--yes")
     assert done.code != 0
@@ -234,7 +236,7 @@ def test_an_apply_asks_thrice_at_most_for_what_it_does_not_touch(
     store: ObjectServer, proxy: ObjectProxy, prefix: str, tmp_path: Path
 ) -> None:
     """Requests grow with the datasets of a workspace by a few a command, not a few a step."""
-    here = Machine(tmp_path / "here", store, f"s3+http://127.0.0.1:{proxy.port}/{BUCKET}/{prefix}/")
+    here = Machine(tmp_path / "here", store, store.url(prefix, proxy.port))
     assert here("apply", "--yes").code == 0
     names = {
         key.removeprefix("names/"): data.decode().split("\n")[0].removeprefix("did:odf:")
@@ -340,7 +342,7 @@ LOOKS = (
 def test_what_was_seen_of_a_store_is_shown_without_asking_it(
     store: ObjectServer, proxy: ObjectProxy, prefix: str, tmp_path: Path
 ) -> None:
-    url = f"s3+http://127.0.0.1:{proxy.port}/{BUCKET}/{prefix}/"
+    url = store.url(prefix, proxy.port)
     here, there = (Machine(tmp_path / name, store, url) for name in ("here", "there"))
     assert here("apply", "--yes").code == 0
     asked = {look: here(*look) for look in LOOKS}

@@ -21,7 +21,7 @@ from odfbuild.repositories.transports.simple import FileWriter, SimpleSource, Si
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.objects import check_bytes
 from odfbuild.state.remote.client import CountBytes
-from odfbuild.state.remote.s3 import Bucket
+from odfbuild.state.remote.store.bucket import Bucket
 from tests.support.data.histories import QuickDisk
 from tests.support.servers.cutting_proxy import CuttingProxy, Where, proxying_cuts
 from tests.support.servers.datasets import DatasetServer

@@ -5,12 +5,12 @@ from collections.abc import Callable
 import pytest
 
 from odfbuild.state.remote.client import ObjectClient
-from odfbuild.state.remote.s3 import Bucket
-from tests.support.servers.object_store import CREDENTIALS, ObjectServer
+from odfbuild.state.remote.store.bucket import Bucket
+from tests.support.servers.object_store import ObjectServer
 
 __all__ = ["SERVERS"]
 
-SERVERS = {"seaweedfs": "running_store", "moto": "simulated_store"}
+SERVERS = {"seaweedfs": "running_store", "moto": "simulated_store", "azurite": "azure_store"}
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def client_of(
 
     def client(kind: str) -> ObjectClient:
         server: ObjectServer = request.getfixturevalue(SERVERS[kind])
-        for name, value in CREDENTIALS.items():
+        for name, value in server.credentials.items():
             monkeypatch.setenv(name, value)
         return Bucket(server.url(f"each-{abs(hash(request.node.nodeid))}"))
 

@@ -98,7 +98,7 @@ def look_at_project(project: Opened) -> Iterator[Checkup]:
 
 def _store(project: Opened) -> Iterator[Checkup]:
     """Say whether the store of a workspace can be relied on, how clocks differ, who has leases."""
-    from odfbuild.state.remote.s3 import probe
+    from odfbuild.state.remote.store.abilities import probe
     from odfbuild.state.remote.workspace import BucketWorkspace
 
     workspace = project.workspace

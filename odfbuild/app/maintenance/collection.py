@@ -24,7 +24,7 @@ from odfbuild.state.gc import (
     find_leftovers,
     remove_leftover,
 )
-from odfbuild.state.remote.s3 import Bucket
+from odfbuild.state.remote.store.bucket import Bucket
 from odfbuild.state.runs import Pruned, prune_runs
 from odfbuild.state.workspace import Workspace
 from odfbuild.values import dataclass

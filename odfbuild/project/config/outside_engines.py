@@ -7,8 +7,8 @@ from typing import Final
 from odfbuild.errors import SourceSpan
 from odfbuild.project.config.engines import ENGINES, MERGERS
 from odfbuild.project.config.quantities import parse_lag, parse_size
+from odfbuild.project.config.repositories import is_bucket
 from odfbuild.project.config.settings import Section, SettingsReader
-from odfbuild.project.config.targets import is_store
 from odfbuild.project.yaml import Value
 from odfbuild.texts.patterns import late_pattern
 from odfbuild.values import dataclass
@@ -255,10 +255,10 @@ def _objects(section: Section) -> str | None:
             "remove the key, or give the engine a command",
             at_key=True,
         )
-    elif not is_store(text):
+    elif not is_bucket(text):
         section.wrong(
             "objects",
-            f"'{text}' is not a prefix of an object store",
+            f"'{text}' is not a prefix of an object store of S3",
             "jobs are written below it, for machines without a common folder",
             "write it like s3://BUCKET/PREFIX, or omit it",
         )

@@ -1,4 +1,4 @@
-"""Repositories that datasets are shared through: the `repositories` setting.
+"""Repositories that datasets are shared through: the `repositories` setting; URLs of stores.
 
     repositories:
       hub: {url: odf+https://hub.example.org, trust: signed}
@@ -18,6 +18,7 @@ from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import is_name
 from odfbuild.project.config.settings import Section, SettingsReader
 from odfbuild.project.yaml import Value
+from odfbuild.state.remote.store.place import azure_problem, is_store_url
 from odfbuild.texts.patterns import late_pattern
 from odfbuild.values import dataclass
 
@@ -48,6 +49,8 @@ SCHEMES: Final[Mapping[str, RepositoryScheme]] = {
     "s3": RepositoryScheme("object_store", is_writable=True),
     "s3+http": RepositoryScheme("object_store", is_writable=True),
     "s3+https": RepositoryScheme("object_store", is_writable=True),
+    "az+http": RepositoryScheme("object_store", is_writable=True),
+    "az+https": RepositoryScheme("object_store", is_writable=True),
     "odf+http": RepositoryScheme("odf_server", is_writable=True),
     "odf+https": RepositoryScheme("odf_server", is_writable=True),
     "ipfs": RepositoryScheme("ipfs"),
@@ -57,6 +60,16 @@ SCHEMES: Final[Mapping[str, RepositoryScheme]] = {
     "ipns+http": RepositoryScheme("ipfs"),
     "ipns+https": RepositoryScheme("ipfs"),
 }
+
+
+def is_store(workspace: str) -> bool:
+    """Tell whether a workspace is named as one in an object store is."""
+    return is_store_url(workspace) and url_problem(workspace) is None
+
+
+def is_bucket(place: str) -> bool:
+    """Tell whether a place is in an object store of S3, where files for other machines can be."""
+    return place.startswith("s3") and is_store(place)
 
 
 def is_writable(url: str) -> bool:
@@ -71,7 +84,8 @@ class RepositorySettings:
 
     `url` ends with a slash and has no credentials.  `witnesses` are keys whose signatures count
     beside those of a dataset's own.  `region` is that of a bucket, `gateway` the server that IPFS
-    is read through.
+    is read through.  `is_named` says that the user's policy names the store, so that it may get any
+    credentials.
     """
 
     name: str
@@ -80,6 +94,7 @@ class RepositorySettings:
     witnesses: tuple[DatasetId, ...] = ()
     region: str | None = None
     gateway: str | None = None
+    is_named: bool = False
 
 
 def add_repositories(
@@ -272,7 +287,7 @@ def _wrong_place(url: str, parts: SplitResult | None) -> tuple[str, str] | None:
         return "the URL names no bucket", "after the server comes the name of the bucket"
     if parts.scheme.startswith("s3") and "" in names[1:-1]:
         return "the URL has two slashes in a row", "what is between them has no name in a store"
-    return None
+    return azure_problem(url, parts) if parts.scheme.startswith("az+") else None
 
 
 def _parts(url: str) -> SplitResult | None:

@@ -17,6 +17,8 @@ from odfbuild.project.config.quantities import parse_lag
 from odfbuild.project.config.repositories import (
     RepositorySettings,
     add_repositories,
+    is_bucket,
+    is_store,
     url_problem,
 )
 from odfbuild.project.config.settings import Section, SettingsReader
@@ -31,13 +33,6 @@ DEFAULT_WORKSPACE = "./.odfbuild"
 DEFAULT_TARGET = "dev"
 
 _KEYS = ("workspace", "engine", "require_plan_file", "protect")
-_STORE = late_pattern(
-    r"s3://[a-z0-9][a-z0-9.-]+(/(?!\.\.?(?:/|$))[^/\s?#]+)*/?|"
-    r"s3\+https?://[a-zA-Z0-9.-]+(:[0-9]{1,5})?/[a-z0-9][a-z0-9.-]+"
-    r"(/(?!\.\.?(?:/|$))[^/\s?#]+)*/?"
-)
-
-
 _SPARK_KEYS = ("master", "memory", "slice_rows", "resident", "settings", "wait", "objects")
 _LEAST_SLICE_ROWS = 1_000
 _LONGEST_WAIT = 86_400_000
@@ -111,11 +106,6 @@ class Target:
     def spark(self) -> SparkOptions:
         """Return how Spark is started."""
         return self.engine.spark
-
-
-def is_store(workspace: str) -> bool:
-    """Tell whether a workspace is named as one in an object store is."""
-    return _STORE.fullmatch(workspace) is not None and url_problem(workspace) is None
 
 
 def add_targets(
@@ -214,10 +204,10 @@ def _wait(options: Section) -> float | None:
 def _objects(options: Section) -> str | None:
     """Return the prefix of an object store for the files of a cluster."""
     text = options.text("objects")
-    if text is not None and not is_store(text):
+    if text is not None and not is_bucket(text):
         options.wrong(
             "objects",
-            f"'{text}' is not a prefix of an object store",
+            f"'{text}' is not a prefix of an object store of S3",
             "a cluster without a common folder reads and writes files below it",
             "write it like s3://BUCKET/PREFIX, or omit it",
         )
@@ -243,8 +233,10 @@ def _target(entry: Section, below: Target) -> Target:
         entry.reading.refuse(
             entry.at("workspace"),
             f"the workspace '{workspace}' is neither a folder nor in an object store",
-            "a store is named by its bucket, without credentials: s3://BUCKET/PREFIX at AWS, "
-            "s3+https://HOST/BUCKET/PREFIX or s3+http://HOST:PORT/BUCKET/PREFIX at another server",
+            _azure_why(workspace)
+            or "a store is named by its bucket, without credentials: s3://BUCKET/PREFIX at AWS, "
+            "s3+https://HOST/BUCKET/PREFIX or s3+http://HOST:PORT/BUCKET/PREFIX at another server, "
+            "az+https://ACCOUNT.blob.core.windows.net/CONTAINER/PREFIX at Azure",
             f"write it so, or use a folder, such as {DEFAULT_WORKSPACE}",
             code="config-unsupported",
         )
@@ -257,6 +249,11 @@ def _target(entry: Section, below: Target) -> Target:
         require_plan_file=_only_stricter(entry, "require_plan_file", below.require_plan_file),
         protect=_only_stricter(entry, "protect", below.protect),
     )
+
+
+def _azure_why(workspace: str) -> str | None:
+    problem = url_problem(workspace) if workspace.startswith("az+") else None
+    return problem and problem[1]
 
 
 def _only_stricter(entry: Section, key: str, below: bool) -> bool:

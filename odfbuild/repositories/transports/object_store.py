@@ -1,7 +1,8 @@
-"""Repositories in object stores: S3 and what is compatible with it.
+"""Repositories in object stores: S3, what is compatible with it, and Azure Blob Storage.
 
     s3://bucket/prefix/            the bucket is the host
     s3+https://host/bucket/prefix/ a server, and the bucket is the first part of the path
+    az+https://account.blob.core.windows.net/container/prefix/
 
 A dataset is laid out as in a folder.  Objects are created, never replaced, and the head is swapped
 by its ETag, so that of two who push at a time one wins; a store that ignores such conditions is
@@ -30,13 +31,8 @@ from odfbuild.state.chain.heads import HEAD, HeadMovedError
 from odfbuild.state.chain.objects import LARGEST_BLOCK
 from odfbuild.state.remote.client import CountBytes
 from odfbuild.state.remote.heads import swap_head
-from odfbuild.state.remote.s3 import (
-    Abilities,
-    Bucket,
-    known_abilities,
-    probed,
-    refuse_unsafe,
-)
+from odfbuild.state.remote.store.abilities import Abilities, known_abilities, probed, refuse_unsafe
+from odfbuild.state.remote.store.bucket import Bucket
 
 PARALLEL: Final = 16
 _SEQUENTIAL: Final = 64  # blocks that are read one after the other before all are read at once
@@ -188,8 +184,8 @@ class _Spool:
 class ObjectRepository:
     """Datasets below a prefix of a bucket."""
 
-    def __init__(self, url: str, region: str | None = None) -> None:
-        self._bucket = Bucket(url, region)
+    def __init__(self, url: str, region: str | None = None, *, is_named: bool = False) -> None:
+        self._bucket = Bucket(url, region, is_named=is_named)
         self._found: Abilities | None = None
 
     @property
@@ -233,15 +229,16 @@ class ObjectRepository:
 
 def open_repository(settings: RepositorySettings) -> ObjectRepository:
     """Return the repository of these settings."""
-    return ObjectRepository(settings.url, settings.region)
+    return ObjectRepository(settings.url, settings.region, is_named=settings.is_named)
 
 
 def open_dataset(url: str, settings: RepositorySettings) -> ObjectDataset:
     """Return the dataset at a URL, which ends with a slash."""
-    return dataset_at(url, settings.region)
+    is_named = settings.is_named and url.startswith(settings.url)
+    return dataset_at(url, settings.region, is_named=is_named)
 
 
-def dataset_at(url: str, region: str | None = None) -> ObjectDataset:
+def dataset_at(url: str, region: str | None = None, *, is_named: bool = False) -> ObjectDataset:
     """Return the dataset at a URL, which ends with a slash."""
-    bucket = Bucket(url, region)
+    bucket = Bucket(url, region, is_named=is_named)
     return ObjectDataset(ObjectFiles(bucket, ""), lambda: known_abilities(bucket))

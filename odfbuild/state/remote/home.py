@@ -39,7 +39,7 @@ from odfbuild.state.remote.memory import StoreMemory, keep_memory, read_memory, 
 from odfbuild.state.remote.names import BucketNames
 from odfbuild.state.remote.objects import BucketAttestations, BucketObjects, UploadedObjects
 from odfbuild.state.remote.reach import DatasetObjects, Reach
-from odfbuild.state.remote.s3 import UnsafeStoreError, known_abilities
+from odfbuild.state.remote.store.abilities import UnsafeStoreError, known_abilities
 
 DATASETS: Final = "datasets/"
 FORMAT_KEY: Final = "format"

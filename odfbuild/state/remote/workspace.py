@@ -32,7 +32,7 @@ from odfbuild.state.remote.leases import BucketLeases, now_of
 from odfbuild.state.remote.limits import OfflineClient, OfflineError, ReadOnlyClient
 from odfbuild.state.remote.memory import read_memory
 from odfbuild.state.remote.runs import BucketRuns
-from odfbuild.state.remote.s3 import Bucket
+from odfbuild.state.remote.store.bucket import Bucket
 from odfbuild.state.workspace import COLLECTING, Workspace
 
 _DISABLED: Final = "disabled/"
@@ -48,7 +48,7 @@ class CollectingError(StateError):
 
 
 class BucketWorkspace(Workspace):
-    """The datasets below a prefix of an object store."""
+    """The datasets below a prefix of an object store; `is_named`: the user's policy names it."""
 
     def __init__(
         self,
@@ -59,10 +59,13 @@ class BucketWorkspace(Workspace):
         cache: ObjectCache | None = None,
         root: Path | None = None,
         pause: Callable[[float], None] = time.sleep,
+        is_named: bool = False,
     ) -> None:
         self.url = url.rstrip("/") + "/"
         self._pause = pause
-        self.client: ObjectClient = Bucket(self.url) if client is None else client
+        if client is None:
+            client = Bucket(self.url, is_named=is_named)
+        self.client: ObjectClient = client
         self.leases = BucketLeases(self.client)
         self.far_leases = self.leases
         local = local_half(self.url) if root is None else root

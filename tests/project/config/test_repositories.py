@@ -103,7 +103,8 @@ with_port = st.sampled_from(
 def test_a_url_of_a_scheme_a_server_and_a_folder_is_one_of_a_repository(
     scheme: str, host: str, port: str, path: str
 ) -> None:
-    url = f"{scheme}://{host}{port}{'/bucket' * scheme.startswith('s3')}{path}"
+    names = {"s3": "/bucket", "az": "/account/bucket"}.get(scheme[:2], "")
+    url = f"{scheme}://{host}{port}{names}{path}"
     assert url_problem(url) is None, url
 
 

@@ -6,19 +6,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from odfbuild.errors import ProjectErrors
 from odfbuild.project.config.project_file import load_config
-from odfbuild.project.config.repositories import url_problem
-from odfbuild.project.config.targets import is_store
-from odfbuild.state.remote.s3 import Bucket, bucket_of
+from odfbuild.project.config.repositories import is_store, url_problem
+from odfbuild.state.remote.store.azure import AzureAccess
+from odfbuild.state.remote.store.place import PATTERNS, StorePlace
+from odfbuild.state.remote.store.services import opened
 from tests.support.projects import REPOSITORY
 
 
 def project_schema() -> Any:
     return json.loads((REPOSITORY / "schemas" / "project.schema.json").read_text())
+
+
+def workspace_patterns() -> list[str]:
+    """Return the patterns of a schema that name a workspace in a store."""
+    places = project_schema()["$defs"]["target"]["properties"]["workspace"]["allOf"][1]["anyOf"]
+    return [each["pattern"] for each in places[1:]]
 
 
 @pytest.mark.parametrize(
@@ -37,6 +44,17 @@ def project_schema() -> Any:
         ("s3://bucket/a?b", False),
         ("s3://bucket//a", False),
         ("gs://bucket/a", False),
+        ("az+https://acme.blob.core.windows.net/lake/a/b", True),
+        ("az+https://acme.blob.core.windows.net/lake/", True),
+        ("az+http://127.0.0.1:10000/acme/lake/a", True),
+        ("az+https://acme.blob.core.windows.net/", False),
+        ("az+https://acme.blob.core.windows.net/la/a", False),
+        ("az+https://acme.blob.core.windows.net/lake--two/a", False),
+        ("az+https://acme.blob.core.windows.net/lake/../a", False),
+        ("az+https://acme.blob.core.windows.net/lake?sv=1", False),
+        ("az+https://acme:key@acme.blob.core.windows.net/lake", False),
+        ("az+http://127.0.0.1:10000/acme", False),
+        ("az://lake/a", False),
         ("bucket/a", False),
         ("s3://bucket/a%2F..%2Fb", False),
         ("s3://bucket/%2e%2e/b", False),
@@ -49,28 +67,101 @@ def test_an_address_names_a_bucket_and_a_prefix_without_detours(address: str, is
     assert is_store(address) is is_one
 
 
-STARTS = st.sampled_from(
-    ["s3://bucket", "s3+http://h.example:9000/bucket", "s3+https://h/bucket", "s3+http://h", "s3:"]
-)
+STARTS = st.sampled_from([
+    "s3://bucket", "s3://b-", "s3+http://h.example:9000/bucket", "s3+https://h/bucket",
+    "s3+http://h", "s3:", "s3+http://h:65536/bucket", "s3+http://h:0/bucket", "s3+http://h-/bucket",
+    "s3+http://../bucket", "az+https://acme.blob.core.windows.net/lake",
+    "az+https://acme.blob.core.windows.net", "az+https://acme.z01.blob.storage.azure.net/lake",
+    "az+http://127.0.0.1:10000/acme/lake", "az+https://h.example/acme", "az+http://h-/acme/lake",
+    "az+http://H/acme/lake", "az+https://acme.blob.local.azurestack.external/lake",
+    "az+https://acme.blob.h:443/lake", "az+https://acme.blob.core.windows.net:443/lake",
+    "az+https://ACME.blob.core.windows.net/lake",
+    "az+https://acme-secondary.blob.core.windows.net/lake",
+    "az+http://acme.blob.core.windows.net/lake", "az+https://acme.dfs.core.windows.net/lake",
+    "az+https://windows.net/acme/lake", "az+https://h//acme/lake",
+    "az+https://acme.blob.core.windows.net./lake", "az+https://acme.blob.-/lake",
+    "az+http://h/acme%2Flake",
+])  # fmt: skip
 NAMES = st.sampled_from([
     "", "a", ".", "..", ".a", "%2e", "%2E%2e", "a%2Fb", "a%2F..%2Fb", "%2F", "a%b", "%00", "%0a",
-    "a\\b", "a b", "%20", "+", "é", "%FF", "a%25b", "~", "a@b", "a:b", "a?b", "a#b", "a;b",
+    "a\\b", "a b", "%20", "+", "é", "%FF", "a%25b", "~", "a@b", "a:b", "a?b", "a#b", "a;b", "acme",
 ])  # fmt: skip
 
 
+@settings(max_examples=1000)
 @given(STARTS, st.lists(NAMES, max_size=4))
 def test_a_store_that_settings_take_is_one_that_a_client_reaches(
     start: str, names: list[str]
 ) -> None:
     url = "/".join([start, *names])
-    patterns = project_schema()["$defs"]["target"]["properties"]["workspace"]["allOf"][1]["anyOf"]
-    allowed = any(re.search(each["pattern"], url) for each in patterns[1:])
+    allowed = any(re.search(each, url) for each in workspace_patterns())
+    assert is_store(url) is allowed
+    if url.startswith("az"):
+        assert (url_problem(url) is None) is allowed
     if not is_store(url):
         return
-    assert allowed and url_problem(url) is None
-    _, _, prefix = bucket_of(url)
-    assert not {"", ".", ".."} & {*prefix.split("/")} or not prefix
-    assert Bucket(url).place == url
+    assert url_problem(url) is None
+    place = StorePlace.of(url)
+    assert not {"", ".", ".."} & {*place.prefix.split("/")} or not place.prefix
+    assert "/" not in place.bucket
+    assert opened(place, AzureAccess({"skip_signature": True}) if place.kind == "az" else None)
+
+
+def test_settings_and_schema_have_the_same_patterns_of_stores() -> None:
+    assert tuple(workspace_patterns()) == PATTERNS
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        "az+https://acme.dfs.core.windows.net",
+        "az+https://acme-secondary.blob.core.windows.net",
+        "az+https://acme.blob.core.windows.net:443",
+        "az+https://Acme.blob.core.windows.net",
+        "az+http://acme.blob.core.windows.net",
+        "az+https://acme.z1.blob.storage.azure.net",
+        "az+https://acme.file.core.chinacloudapi.cn",
+    ],
+)
+def test_another_server_of_azure_is_refused_with_how_a_container_is_reached(
+    server: str, tmp_path: Path
+) -> None:
+    problem = url_problem(f"{server}/lake/markets")
+    assert problem is not None
+    assert "ACCOUNT.blob.core.windows.net, in small letters, over https" in problem[1]
+    (tmp_path / "datasets").mkdir()
+    text = f"odfbuild: 1\nname: p\ntargets:\n  dev: {{workspace: '{server}/lake/acme/markets'}}\n"
+    (tmp_path / "odfbuild.yaml").write_text(text, "utf-8")
+    with pytest.raises(ProjectErrors) as caught:
+        load_config(tmp_path)
+    assert "in small letters, over https" in caught.value.why
+
+
+@pytest.mark.parametrize(
+    ("path", "server", "account", "container"),
+    [
+        ("/lake/a", "acme.blob.core.windows.net", "acme", "lake"),
+        ("/lake", "acme.z42.blob.storage.azure.net", "acme", "lake"),
+        ("/lake/a", "acme.blob.h.example:8443", "acme", "lake"),
+        ("/lake/a", "h.example/acme", "acme", "lake"),
+    ],
+)
+def test_a_url_of_azure_names_a_server_an_account_and_a_container(
+    path: str, server: str, account: str, container: str
+) -> None:
+    url = f"az+https://{server}{path}"
+    place = StorePlace.of(url)
+    assert is_store(url)
+    found = (place.server, place.account, place.bucket)
+    assert found == (f"https://{server}", account, container)
+    assert place.is_of_azure is (".windows.net" in server or ".azure.net" in server)
+
+
+def test_stores_of_two_kinds_are_never_taken_for_one() -> None:
+    one = StorePlace.of("az+https://h.example/acme/lake")
+    other = StorePlace.of("s3+https://h.example/acme/lake")
+    assert len({one.store, other.store, StorePlace.of("s3://acme/lake").store}) == 3
+    assert one.store.startswith("az+")
 
 
 def test_files_for_a_cluster_are_in_a_store_or_nowhere(tmp_path: Path) -> None:
@@ -82,3 +173,8 @@ def test_files_for_a_cluster_are_in_a_store_or_nowhere(tmp_path: Path) -> None:
     with pytest.raises(ProjectErrors) as caught:
         load_config(tmp_path)
     assert "'/srv/files' is not a prefix of an object store" in str(caught.value)
+    place = "az+https://acme.blob.core.windows.net/lake"
+    (tmp_path / "odfbuild.yaml").write_text(text % f"'{place}'", "utf-8")
+    with pytest.raises(ProjectErrors) as caught:
+        load_config(tmp_path)
+    assert f"'{place}' is not a prefix of an object store of S3" in str(caught.value)

@@ -11,7 +11,7 @@ import threading
 from odfbuild.odf.identity import Multihash, sha3_256
 from odfbuild.repositories.transports.object_store import ObjectFiles
 from odfbuild.state.chain.heads import HeadMovedError
-from odfbuild.state.remote.s3 import Bucket
+from odfbuild.state.remote.store.bucket import Bucket
 from tests.support.servers.object_store import CREDENTIALS, ObjectServer, serving_objects
 
 __all__ = ["race"]

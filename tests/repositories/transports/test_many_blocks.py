@@ -12,7 +12,7 @@ from odfbuild.repositories.transports import object_store
 from odfbuild.repositories.transports.object_store import ObjectDataset, ObjectFiles
 from odfbuild.repositories.walk import newest_first
 from odfbuild.state.remote.errors import BrokenSourceError
-from odfbuild.state.remote.s3 import Abilities
+from odfbuild.state.remote.store.abilities import Abilities
 from tests.support.data.histories import History, licensed
 
 COUNT = 150

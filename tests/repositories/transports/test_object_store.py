@@ -27,7 +27,9 @@ from odfbuild.state.remote.errors import (
     RefusedByRepositoryError,
     UnreachableRepositoryError,
 )
-from odfbuild.state.remote.s3 import Abilities, Bucket, UnsafeStoreError, bucket_of, probe
+from odfbuild.state.remote.store.abilities import Abilities, UnsafeStoreError, probe
+from odfbuild.state.remote.store.bucket import Bucket
+from odfbuild.state.remote.store.place import StorePlace
 from odfbuild.state.workspace import Workspace
 from tests.repositories.places import Believing, files_of_dataset
 from tests.repositories.transports.races import race
@@ -35,7 +37,7 @@ from tests.support.data.histories import Added, History, QuickDisk, licensed
 from tests.support.effort import places
 from tests.support.servers.cutting_proxy import proxying_cuts
 from tests.support.servers.object_proxy import ObjectProxy, proxying
-from tests.support.servers.object_store import BUCKET, ObjectServer
+from tests.support.servers.object_store import ObjectServer
 
 NAME = DatasetAlias(None, "src")
 SAFE = Abilities(creates_only=True, swaps=True)
@@ -55,23 +57,32 @@ def prefix(tmp_path: Path) -> str:
     return f"objects-{tmp_path.name}"
 
 
-def through(proxy: ObjectProxy, prefix: str) -> Bucket:
-    return Bucket(f"s3+http://127.0.0.1:{proxy.port}/{BUCKET}/{prefix}/")
+def through(proxy: ObjectProxy, store: ObjectServer, prefix: str) -> Bucket:
+    return Bucket(store.url(prefix, proxy.port))
+
+
+AZURE = "https://acme.blob.core.windows.net"
 
 
 @pytest.mark.parametrize(
-    ("url", "bucket", "endpoint", "prefix"),
+    ("url", "server", "account", "bucket", "prefix"),
     [
-        ("s3://lake/odf/public/", "lake", None, "odf/public"),
-        ("s3://lake/", "lake", None, ""),
-        ("s3+https://minio.example:9000/lake/odf/", "lake", "https://minio.example:9000", "odf"),
-        ("s3+http://minio.example/lake/", "lake", "http://minio.example", ""),
+        ("s3://lake/odf/public/", None, None, "lake", "odf/public"),
+        ("s3://lake/", None, None, "lake", ""),
+        ("s3+https://s.example:9000/lake/odf/", "https://s.example:9000", None, "lake", "odf"),
+        ("s3+http://s.example/lake/", "http://s.example", None, "lake", ""),
+        (f"az+{AZURE}/lake/a%20b/c/", AZURE, "acme", "lake", "a b/c"),
+        (f"az+{AZURE}/lake", AZURE, "acme", "lake", ""),
+        ("az+http://[::1]:10000/acme/lake/a/", "http://[::1]:10000/acme", "acme", "lake", "a"),
     ],
 )
 def test_a_url_names_server_bucket_and_prefix(
-    url: str, bucket: str, endpoint: str | None, prefix: str
+    url: str, server: str | None, account: str | None, bucket: str, prefix: str
 ) -> None:
-    assert bucket_of(url) == (bucket, endpoint, prefix)
+    found = StorePlace.of(url)
+    assert (found.server, found.account, found.bucket, found.prefix) == (
+        server, account, bucket, prefix
+    )  # fmt: skip
 
 
 def test_a_store_with_conditions_is_found_to_have_them(store: ObjectServer, prefix: str) -> None:
@@ -83,7 +94,7 @@ def test_nothing_is_pushed_to_a_store_that_ignores_conditions(
     store: ObjectServer, proxy: ObjectProxy, prefix: str, tmp_path: Path
 ) -> None:
     proxy.lies = store.store()
-    bucket = through(proxy, prefix)
+    bucket = through(proxy, store, prefix)
     assert not probe(bucket).creates_only
     made = History(tmp_path, Added(2))
     with pytest.raises(UnsafeStoreError, match="overwrites objects"):
@@ -95,7 +106,7 @@ def test_nothing_is_pushed_to_a_store_that_ignores_conditions(
 def test_a_head_whose_answer_was_lost_is_read_back(
     store: ObjectServer, proxy: ObjectProxy, prefix: str, times: int
 ) -> None:
-    files = ObjectFiles(through(proxy, prefix), "")
+    files = ObjectFiles(through(proxy, store, prefix), "")
     proxy.loses += [("PUT", "refs/head")] * times
     files.swap_head(None, ONE)
     assert store.files(prefix) == {"refs/head": str(ONE).encode()}
@@ -112,7 +123,7 @@ def test_objects_whose_answers_were_lost_are_there_once(
 ) -> None:
     made = History(tmp_path, Added(2), Added(1))
     proxy.loses += [("PUT", "/blocks/"), ("PUT", "/data/"), ("GET", "refs/head")]
-    bucket = through(proxy, prefix)
+    bucket = through(proxy, store, prefix)
     push(made.dataset, ObjectDataset(ObjectFiles(bucket, ""), lambda: probe(bucket)))
     assert proxy.loses == []
     assert store.files(prefix) == files_of_dataset(made.dataset)
@@ -131,7 +142,7 @@ def test_whichever_request_of_a_push_goes_wrong_the_head_is_the_old_or_the_new_o
     for at in places(WAYS.index(how), 3):
         for path, data in with_first.items():
             obstore.put(store.store(f"{prefix}/{at}"), path, data)
-        way = ObjectDataset(ObjectFiles(through(proxy, f"{prefix}/{at}"), ""), lambda: SAFE)
+        way = ObjectDataset(ObjectFiles(through(proxy, store, f"{prefix}/{at}"), ""), lambda: SAFE)
         proxy.restart(at, how)
         error = None
         try:
@@ -159,7 +170,7 @@ def test_whichever_request_of_a_push_goes_wrong_the_head_is_the_old_or_the_new_o
 def test_a_store_that_refuses_to_create_what_is_not_there_is_asked_a_few_times(
     store: ObjectServer, proxy: ObjectProxy, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bucket = through(proxy, prefix)
+    bucket = through(proxy, store, prefix)
     proxy.restart(0, "409")
     assert bucket.create_or_look("one", b"one", lambda: bucket.get("one", 3)) is None
     assert bucket.create_or_look("one", b"two", lambda: bucket.get("one", 3)) == b"one"
@@ -208,7 +219,7 @@ def test_a_download_that_breaks_off_goes_on_where_it_was(
     made = History(tmp_path, Added(4, columns=4))
     push(made.dataset, dataset_at(store.url(prefix)))
     proxy.cut = 700
-    bucket = through(proxy, prefix)
+    bucket = through(proxy, store, prefix)
     target = ObjectDataset(ObjectFiles(bucket, ""), lambda: probe(bucket))
     workspace = Workspace(tmp_path / "other", disk=QuickDisk())
     pull(workspace, target, NAME, judge=Believing())
@@ -254,7 +265,7 @@ def test_a_large_file_that_breaks_off_in_its_middle_is_seen_whole_or_not_at_all(
     update = update_with(large)
     (file,) = update.files
     with proxying_cuts(store.port) as proxy:
-        url = f"s3+http://127.0.0.1:{proxy.port}/{BUCKET}/{prefix}/"
+        url = store.url(prefix, proxy.port)
         way = SimpleTarget(ObjectFiles(Bucket(url), ""), parallel=1)
         with proxy.breaking(6, "during"), pytest.raises(UnreachableRepositoryError):
             way.push(update, lambda _: None)
@@ -286,7 +297,7 @@ def test_another_large_file_under_the_name_is_never_taken_for_it(
 def test_that_a_store_is_safe_is_remembered_until_it_is_looked_at_again(
     store: ObjectServer, proxy: ObjectProxy, prefix: str
 ) -> None:
-    repository = ObjectRepository(through(proxy, prefix).place)
+    repository = ObjectRepository(through(proxy, store, prefix).place)
     assert repository.abilities() == Abilities(creates_only=True, swaps=True)
     asked = len(proxy.asked)
     assert asked > 0
@@ -315,6 +326,7 @@ def test_a_repository_lists_its_datasets_and_indexes_them(
 def test_wrong_credentials_are_said_to_be(
     store: ObjectServer, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another")
+    secret = list(store.credentials)[-1]
+    monkeypatch.setenv(secret, store.credentials[secret][::-1].replace("=", "A"))
     with pytest.raises(RefusedByRepositoryError):
         dataset_at(store.url(prefix)).head()

@@ -11,7 +11,7 @@ from odfbuild.state.remote.errors import (
     TransferError,
     UnreachableRepositoryError,
 )
-from odfbuild.state.remote.s3 import Bucket
+from odfbuild.state.remote.store.bucket import Bucket
 
 XML = (
     '<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>{0}</Code><Message>'

@@ -100,7 +100,7 @@ def url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def test_a_bucket_copies_an_object_of_another_prefix(url: str, tmp_path: Path) -> None:
-    from odfbuild.state.remote.s3 import Bucket
+    from odfbuild.state.remote.store.bucket import Bucket
 
     job = Bucket(url.replace("copies", "job"))
     path = tmp_path / "staged"

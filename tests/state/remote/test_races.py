@@ -9,7 +9,7 @@ from odfbuild.odf.identity import Multihash
 from odfbuild.state.chain.commit_request import CommitRequest
 from odfbuild.state.chain.heads import HeadMovedError
 from odfbuild.state.remote.client import ObjectClient
-from odfbuild.state.remote.s3 import Bucket
+from odfbuild.state.remote.store.bucket import Bucket
 from odfbuild.state.remote.workspace import BucketWorkspace
 from tests.state.remote.machines import machine
 from tests.support.data.histories import START, Added, History

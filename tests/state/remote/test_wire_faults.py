@@ -11,13 +11,13 @@ from odfbuild.odf.wire.blocks import decode_block
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.gc import collect
 from odfbuild.state.remote.client import ObjectClient
-from odfbuild.state.remote.s3 import Bucket
+from odfbuild.state.remote.store.bucket import Bucket
 from odfbuild.state.remote.workspace import BucketWorkspace
 from tests.state.remote.machines import machine
 from tests.support.data.histories import Added, History
 from tests.support.effort import places
 from tests.support.servers.object_proxy import ObjectProxy, proxying
-from tests.support.servers.object_store import BUCKET, ObjectServer
+from tests.support.servers.object_store import ObjectServer
 
 WAYS = ("before", "after", "409", "500", "late")
 Work = Callable[[BucketWorkspace, Path], None]
@@ -82,7 +82,7 @@ def test_whichever_request_is_lost_refused_or_late_nothing_dangles(
         before = chain(store, prefix)
         there = machine(
             folder / "first",
-            Bucket(f"s3+http://127.0.0.1:{proxy.port}/{BUCKET}/{prefix}/"),
+            Bucket(store.url(prefix, proxy.port)),
         )
         proxy.restart(at, how)
         error = None

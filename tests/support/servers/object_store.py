@@ -50,10 +50,16 @@ class ObjectServer:
 
     port: int
 
-    def url(self, prefix: str) -> str:
-        return f"s3+http://127.0.0.1:{self.port}/{BUCKET}/{prefix}/"
+    @property
+    def credentials(self) -> dict[str, str]:
+        """Return the variables of the environment that give access to it."""
+        return CREDENTIALS
 
-    def store(self, prefix: str = "", port: int | None = None) -> S3Store:
+    def url(self, prefix: str, port: int | None = None) -> str:
+        """Return the URL of a prefix, by way of another port if one is given."""
+        return f"s3+http://127.0.0.1:{port or self.port}/{BUCKET}/{prefix}/"
+
+    def store(self, prefix: str = "", port: int | None = None) -> Any:
         options: Any = {"allow_http": True}
         return S3Store(
             BUCKET,

@@ -20,7 +20,8 @@ def move(
     place: Annotated[
         str,
         typer.Argument(
-            metavar="PLACE", help="A folder, or s3://BUCKET/PREFIX, or s3+https://HOST/BUCKET/..."
+            metavar="PLACE",
+            help="A folder, or s3://BUCKET/..., s3+https://HOST/BUCKET/..., az+https://...",
         ),
     ],
     on_busy: Busy = OnBusy.WAIT,
@@ -31,7 +32,7 @@ def move(
     change.  Cut off, it goes on when it is run again.
     """
     from odfbuild.cli.reservation import reservation
-    from odfbuild.project.config.targets import is_store
+    from odfbuild.project.config.repositories import is_store
     from odfbuild.state.relocation import FolderTree, StoreTree, Tree, relocate
     from odfbuild.state.remote.workspace import BucketWorkspace
 
@@ -43,14 +44,15 @@ def move(
     target: Tree
     if is_store(place):
         project.permissions.check_store(place)
-        there = BucketWorkspace(place)
+        there = BucketWorkspace(place, is_named=project.permissions.names_store(place))
         there.check()
         target = StoreTree(there.client)
     elif "://" in place:
         raise UsageRefusedError(
             what=f"{place} is neither a folder nor in a supported object store",
             why="a workspace is in one of the two",
-            fix="name a folder, s3://BUCKET/PREFIX or s3+https://HOST/BUCKET/PREFIX",
+            fix="name a folder, s3://BUCKET/PREFIX, s3+https://HOST/BUCKET/PREFIX or "
+            "az+https://ACCOUNT.blob.core.windows.net/CONTAINER/PREFIX",
         )
     else:
         target = FolderTree(project.root / place)

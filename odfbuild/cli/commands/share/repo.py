@@ -49,7 +49,9 @@ def add(
     name: Annotated[str, typer.Argument(help="The name of the repository.")],
     url: Annotated[
         str,
-        typer.Argument(help="Its URL: https://, s3://, s3+https://, odf+https://, file:///..."),
+        typer.Argument(
+            help="Its URL: https://, s3://, s3+https://, az+https://, odf+https://, file:///..."
+        ),
     ],
     trust: Annotated[
         Literal["signed", "remembered", "any"] | None,
@@ -131,10 +133,10 @@ def _check_repository(settings: RepositorySettings, *, write: bool) -> dict[str,
     from odfbuild.repositories.remotes import open_repository
     from odfbuild.repositories.transports.folder import FolderRepository
     from odfbuild.repositories.transports.object_store import ObjectRepository
-    from odfbuild.state.remote.s3 import refuse_unsafe
+    from odfbuild.state.remote.store.abilities import refuse_unsafe
 
     scheme = settings.url.partition(":")[0]
-    is_bucket = scheme.startswith("s3")  # which is tried out before it is pushed to
+    is_bucket = scheme.startswith(("s3", "az"))  # which is tried out before it is pushed to
     found: dict[str, Any] = {"name": settings.name, "url": settings.url, "read": "no"}
     found |= {"push": "yes" if is_writable(settings.url) and not is_bucket else "no", "said": None}
     try:
@@ -186,7 +188,7 @@ def _unfinished_pushes(repository: FolderRepository) -> dict[str, str]:
 
 def _has_token(settings: RepositorySettings, token_for: Any) -> bool:
     scheme = settings.url.partition(":")[0].rpartition("+")[2]
-    if scheme not in ("http", "https") or settings.url.startswith(("s3", "ip")):
+    if scheme not in ("http", "https") or settings.url.startswith(("s3", "az", "ip")):
         return False
     return token_for(settings.url, settings.name) is not None
 

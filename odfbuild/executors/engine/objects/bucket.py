@@ -11,7 +11,7 @@ from odfbuild.executors.engine.objects.files import MOST_BYTES, SHARED, BadJobEr
 from odfbuild.executors.engine.objects.leftovers import RENEWED
 from odfbuild.odf.identity import Multihash
 from odfbuild.state.chain.objects import CorruptObjectError, StoredFile
-from odfbuild.state.remote.s3 import Bucket
+from odfbuild.state.remote.store.bucket import Bucket
 
 
 class BucketPlace:

@@ -11,7 +11,7 @@ from odfbuild.executors.engine.objects.bucket import BucketPlace, copied, other_
 from odfbuild.executors.engine.objects.files import MOST_BYTES, SHARED, BadJobError, JobFile
 from odfbuild.host.files import open_descriptor, open_regular, why_irregular
 from odfbuild.odf.hashing import physical_hash
-from odfbuild.project.config.targets import is_store
+from odfbuild.project.config.repositories import is_bucket
 from odfbuild.state.files.disk import Disk, pending, place_new
 
 SCHEMES: Final = ("s3://", "s3+http://", "s3+https://")
@@ -162,7 +162,7 @@ def place_of(given: str) -> tuple[Place, str]:
     """Return the place of a request, a path or the URL of an object, and its name there."""
     if given.startswith(SCHEMES):
         prefix, _, name = given.rpartition("/")
-        if not is_store(prefix) or not name:
+        if not is_bucket(prefix) or not name:
             raise refused_job(
                 f"{given} is not the address of an object", "it needs a bucket and a key"
             )

@@ -50,7 +50,7 @@ from odfbuild.state.chain.origins import origin_of
 from odfbuild.state.remote.client import side_by_side
 from odfbuild.state.remote.errors import BrokenSourceError
 from odfbuild.state.remote.objects import FILES_AT_ONCE
-from odfbuild.state.remote.s3 import Bucket
+from odfbuild.state.remote.store.bucket import Bucket
 from odfbuild.values import dataclass
 
 if TYPE_CHECKING:

@@ -153,7 +153,7 @@ class ProbeStore:
     home: str | None = None
 
     def answer(self, name: str) -> str:
-        from odfbuild.state.remote.s3 import Bucket
+        from odfbuild.state.remote.store.bucket import Bucket
 
         try:
             bucket = Bucket(self.url)
@@ -166,7 +166,7 @@ class ProbeStore:
         return ""
 
     def reads_home(self) -> bool:
-        from odfbuild.state.remote.s3 import Bucket
+        from odfbuild.state.remote.store.bucket import Bucket
 
         if self.home is None:
             return False
@@ -176,7 +176,7 @@ class ProbeStore:
         return False
 
     def unseen(self, name: str) -> str:
-        from odfbuild.state.remote.s3 import Bucket
+        from odfbuild.state.remote.store.bucket import Bucket
 
         found = Bucket(self.url).get(name, 1 << 16)
         if found == self.token.encode():

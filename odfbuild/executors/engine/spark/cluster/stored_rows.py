@@ -20,7 +20,7 @@ from odfbuild.executors.data.frames import may_have_nulls, reaches
 from odfbuild.executors.engine.spark.cluster.task_errors import ClusterObjectError
 from odfbuild.host.files import open_regular
 from odfbuild.state.remote.errors import BrokenSourceError
-from odfbuild.state.remote.s3 import Bucket
+from odfbuild.state.remote.store.bucket import Bucket
 from odfbuild.values import dataclass
 
 if TYPE_CHECKING:

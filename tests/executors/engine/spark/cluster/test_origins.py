@@ -107,7 +107,7 @@ def test_a_slice_is_copied_by_the_store_if_executors_may_not_read_it(
 def test_a_slice_of_another_bucket_is_sent(
     session: Any, slices: Slices, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("odfbuild.state.remote.s3.Bucket.copy", lambda *_: False)
+    monkeypatch.setattr("odfbuild.state.remote.store.bucket.Bucket.copy", lambda *_: False)
     of(session).readable = frozenset()
     assert slices.values(session) == sum(range(ROWS))
     assert slices.sent() == slices.path.stat().st_size

@@ -28,7 +28,8 @@ from tests.executors.engine.spark.tables import ingest_request, rows_of
 def test_java_is_started_before_what_only_steps_need_is_loaded() -> None:
     code = (
         "import sys, odfbuild.executors.engine.spark.session; "
-        "print({'pyarrow', 'pyspark', 'obstore', 'odfbuild.state.remote.s3'} & {*sys.modules})"
+        "late = {'pyarrow', 'pyspark', 'obstore', 'odfbuild.state.remote.store.bucket'}; "
+        "print(late & {*sys.modules})"
     )
     run = subprocess.run(
         [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True

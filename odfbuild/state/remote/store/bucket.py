@@ -1,25 +1,20 @@
-"""S3 client of object stores: requests, retries, errors, and whether a store keeps conditions.
-
-    s3://bucket/prefix/            the bucket is the host
-    s3+https://host/bucket/prefix/ a server, and the bucket is the first part of the path
+"""Client of object stores: requests, retries and errors.
 
 Objects are created, never replaced, and the few small ones that change are swapped by their ETag,
 so that of two who write at a time one wins; a store that ignores such conditions is found by
-`probe`, and nothing is written to it.  A request that was sent again may fail because it had
-succeeded before: what is there is read back then, and decides.  Credentials come from the
-environment, a web identity or the machine, as is usual; none is in a URL.
+`abilities.probe`, and nothing is written to it.  A request that was sent again may fail because it
+had succeeded before: what is there is read back then, and decides.
 """
 
 import os
 import re
-import secrets
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
-from urllib.parse import unquote, urlsplit
+from typing import Any, Final, TypeVar
+from urllib.parse import quote
 
 from odfbuild.errors import StateError
 from odfbuild.host.files import open_regular
@@ -27,7 +22,6 @@ from odfbuild.odf.refs import is_name
 from odfbuild.state.remote.client import (
     UNCHANGED,
     CountBytes,
-    ObjectClient,
     StoredObject,
     TaggedBytes,
     Unchanged,
@@ -39,12 +33,10 @@ from odfbuild.state.remote.errors import (
     UnreachableRepositoryError,
     missing_file,
 )
-from odfbuild.state.remote.verdicts import is_known_safe, keep_verdict
-from odfbuild.texts.redaction import excerpt, keep_hidden
-from odfbuild.values import dataclass
-
-if TYPE_CHECKING:
-    from obstore.store import S3Store
+from odfbuild.state.remote.store.azure import AzureAccess, access_of
+from odfbuild.state.remote.store.place import StorePlace
+from odfbuild.state.remote.store.services import HINTS, opened
+from odfbuild.texts.redaction import excerpt
 
 _SMALL: Final = 64 << 10  # bytes of an object that is swapped
 _CHUNK: Final = 1 << 20
@@ -52,50 +44,49 @@ _PART: Final = 8 << 20
 _AT_ONCE: Final = 64 << 20  # bytes; larger files are sent in parts
 _GAP: Final = 64 << 10  # bytes between two parts of an object that are read in one request
 _TRIES: Final = 5
-_SECONDS: Final = 600
-_PREFIX: Final = "odfbuild-probe/"
 
 _CODE: Final = re.compile(r"<Code>([^<]{1,100})</Code>")
 _MESSAGE: Final = re.compile(r"<Message>([^<]{1,1000})</Message>")
 _LIBRARY: Final = re.compile(
-    r"Generic S3 error: |Error performing [A-Z]+ \S+ in [^-]*?- |after \d+ retries[^-]*?- "
+    r"Generic (?:S3|MicrosoftAzure) error: |Error performing [A-Z]+ \S+ in [^-]*?- |"
+    r"after \d+ retries[^-]*?- "
 )
-_SECRETS: Final = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+_REFUSED: Final = re.compile(
+    r"status code: 40[13]\b|\b40[13] (?:Unauthorized|Forbidden)"
+    r"|\(code: 40[13]\)|Auth[A-Za-z]+(?:Failure|Failed|Mismatch)"
+)
+_HIDDEN_BUCKET: Final = "ResourceNotFound"  # also of a container that is not for everyone
+_NO_BUCKET: Final = ("NoSuchBucket", "ContainerNotFound", "ContainerBeingDeleted", _HIDDEN_BUCKET)
+_OVERTAKEN: Final = "InvalidBlockList"
 _METADATA_SERVERS: Final = ("169.254.169.254", "169.254.170.2", "[fd00:ec2::254]")
+_VERSION: Final = {"x-ms-version": "2021-12-02"}
+_SECONDS: Final = 60  # of one deletion
+_PAUSE: Final = 0.5  # seconds, before a deletion is sent again
 _LONGEST: Final = 300  # characters of what a store says that are shown
 
 T = TypeVar("T")
 
 
-class UnsafeStoreError(TransferError):
-    """An object store does not support the conditional writes that a push needs."""
+class MissingBucketError(TransferError):
+    """A bucket or container does not exist."""
 
-    code = "unsafe-store"
-
-
-class NoObstoreError(StateError):
-    """The library for object stores is not installed."""
-
-    code = "no-obstore"
-
-
-@dataclass(frozen=True, slots=True)
-class Abilities:
-    """What a store was found to do: create an object only if there is none, swap one by its
-    ETag."""
-
-    creates_only: bool
-    swaps: bool
+    code = "missing-bucket"
 
 
 class Bucket:
-    """A prefix of a bucket; keys are paths below it."""
+    """A prefix of a bucket, or of a container of Azure; keys are paths below it.
 
-    def __init__(self, url: str, region: str | None = None) -> None:
+    `is_named` says that the user's policy names the store.
+    """
+
+    def __init__(self, url: str, region: str | None = None, *, is_named: bool = False) -> None:
         self.place = url
-        name, server, _ = bucket_of(url)
-        self.store = f"{server or 's3:/'}/{name}"
-        self._store = _store(url, region)
+        self._place = StorePlace.of(url)
+        self.store = self._place.store
+        self._access: AzureAccess | None = None
+        if self._place.kind == "az":
+            self._access = access_of(self._place, os.environ, is_named=is_named)
+        self._store = opened(self._place, self._access, region)
 
     def get(self, key: str, most: int) -> bytes | None:
         """Return an object of at most so many bytes, None if there is none."""
@@ -148,6 +139,13 @@ class Bucket:
             found = self._asked(lambda: obstore.get(self._store, key, options=options))
         except FileNotFoundError:
             raise missing_file(self.place, key) from None
+        except UnreachableRepositoryError:
+            if not start or (size := self.size(key)) is None or size > start:
+                raise
+            if size < start:
+                raise self._short(key, start) from None
+            yield iter(())  # no store has a range without bytes
+            return
         pieces = iter(found.stream(min_chunk_size=_CHUNK))
 
         def each() -> Iterator[bytes]:
@@ -216,7 +214,8 @@ class Bucket:
         """Have an object, and return its ETag; mode is "create", or {"e_tag": ...} of the one that
         is replaced.
 
-        Raises FileExistsError when the condition does not hold, or may not have held.
+        Raises FileExistsError when the condition does not hold, or may not have held, and
+        MissingBucketError.
         """
         import obstore
         from obstore.exceptions import AlreadyExistsError, PreconditionError
@@ -226,6 +225,10 @@ class Bucket:
             return self._asked(put, conditional=mode != "overwrite")["e_tag"]
         except (AlreadyExistsError, PreconditionError) as error:
             raise FileExistsError(key) from error
+        except FileNotFoundError as error:
+            if isinstance(mode, dict):  # what shall be replaced was taken away
+                raise FileExistsError(key) from error
+            raise self._missing(error) from error
 
     def create(self, key: str, data: bytes) -> None:
         """Have an object of these bytes; raises BrokenSourceError if it is there with others."""
@@ -288,7 +291,6 @@ class Bucket:
 
         One that is there has the same bytes; with `overwrite` it is written all the same.
         """
-        import obstore
 
         with open_regular(path) as file:
             if os.fstat(file.fileno()).st_size <= _AT_ONCE:
@@ -301,25 +303,54 @@ class Bucket:
                     raise _damaged(self.place, key)
                 moved(len(data))
                 return found is None
-            pieces = _counted(iter(lambda: file.read(_PART), b""), moved)
+            size = os.fstat(file.fileno()).st_size
+            progress = _Progress(moved)
+            for _ in range(_TRIES):
+                file.seek(0)
+                if self._put_parts(key, progress.of(iter(lambda: file.read(_PART), b""))):
+                    return True
+                if self.size(key) == size:
+                    return False
+        raise self._overtaken(key)
+
+    def _put_parts(self, key: str, pieces: Iterator[bytes]) -> bool:
+        """Send an object in parts; tell whether it was put together.
+
+        In Azure it is not if another upload of it was, since the parts were sent.
+        """
+        import obstore
+
+        try:
             self._asked(lambda: obstore.put(self._store, key, pieces, chunk_size=_PART))
+        except UnreachableRepositoryError as error:
+            if _code(error.__cause__) == _OVERTAKEN:
+                return False
+            raise
+        except FileNotFoundError as error:
+            raise self._missing(error) from error
         return True
+
+    def _overtaken(self, key: str) -> UnreachableRepositoryError:
+        return UnreachableRepositoryError(
+            what=f"{self.place}{key} could not be stored",
+            why="other uploads of it ended meanwhile, and left another size",
+            fix="try again",
+        )
 
     def copy(self, url: str, key: str) -> bool:
         """Have what another object is; tell whether the store made the copy by itself.
 
-        It does within one bucket, up to a size of its own.
+        It does within one bucket of S3, up to a size of its own.  A copy in Azure may still be
+        pending when the answer comes, so there is none.
         """
         import obstore
 
-        bucket, server, source = bucket_of(url)
-        mine, server_of_mine, prefix = bucket_of(self.place)
-        if (bucket, server) != (mine, server_of_mine):
+        source = StorePlace.of(url)
+        if source.store != self.store or source.kind == "az":
             return False
-        root = _store(f"s3://{bucket}" if server is None else f"s3+{server}/{bucket}", None)
-        target = f"{prefix}/{key}".lstrip("/")
+        root, target = opened(source, above=True), f"{self._place.prefix}/{key}".lstrip("/")
         with suppress(StateError, FileNotFoundError):  # then its bytes have to pass here
-            self._asked(lambda: obstore.copy(root, source, target))
+            self._asked(lambda: obstore.copy(root, source.prefix, target))
             return True
         return False
 
@@ -328,19 +359,42 @@ class Bucket:
 
         What `pieces` raises leaves the object as it was.
         """
-        import obstore
-
         if size <= _PART:
             self.put(key, b"".join(pieces))
-        else:
-            self._asked(lambda: obstore.put(self._store, key, pieces, chunk_size=_PART))
+        elif not self._put_parts(key, pieces) and self.size(key) != size:
+            raise self._overtaken(key)
 
     def delete(self, key: str) -> None:
         """Take an object away, if there is one."""
         import obstore
 
+        if self._access is not None and self._access.sas is not None:
+            self._delete_alone(key, self._access.sas)
+            return
         with suppress(FileNotFoundError):
             self._asked(lambda: obstore.delete(self._store, key))
+
+    def _delete_alone(self, key: str, sas: str) -> None:
+        """Take an object away by a request of its own: not every signature is for several."""
+        import httpx
+
+        path = quote(f"{self._place.bucket}/{self._place.prefix}/{key}".replace("//", "/"))
+        url, said = f"{self._place.server}/{path}?{sas}", "no answer"
+        for attempt in range(_TRIES):
+            time.sleep(_PAUSE * attempt)
+            try:
+                answer = httpx.delete(url, headers=_VERSION, timeout=_SECONDS)
+            except httpx.TransportError as error:
+                said = str(error) or type(error).__name__
+                continue
+            if answer.status_code in (200, 202, 404):
+                return
+            said = _said(RuntimeError(f"HTTP {answer.status_code}: {answer.text}"))
+            if answer.status_code in (401, 403):
+                raise self._refused(said)
+            if answer.status_code < 500:
+                break
+        raise self._unreachable(said)
 
     def listed(self, prefix: str) -> Iterator[StoredObject]:
         """Yield the objects below a prefix that ends with a slash."""
@@ -382,82 +436,57 @@ class Bucket:
 
         try:
             return request()
-        except (FileNotFoundError, NotModifiedError):
+        except NotModifiedError:
+            raise
+        except FileNotFoundError as error:
+            if _code(error) in _NO_BUCKET:
+                raise self._missing(error) from error
             raise
         except (AlreadyExistsError, PreconditionError) as error:
             if conditional:
                 raise
-            raise self._unreachable(error) from error
+            raise self._unreachable(_said(error)) from error
         except (PermissionDeniedError, UnauthenticatedError) as error:
-            raise RefusedByRepositoryError(
-                what=f"{self.place} refuses the request: {_said(error)}",
-                why="the credentials are missing, wrong, or may not do this",
-                fix="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or other credentials: "
-                'docs/sharing.md, "Credentials"',
-            ) from error
+            raise self._refused(_said(error)) from error
         except (BaseError, OSError) as error:
             if _is_of_machine(error):
                 raise RefusedByRepositoryError(
                     what=f"no credentials were found for {self.place}",
-                    why="the environment has none, and the machine has no role with some; ~/.aws "
-                    "is not read",
-                    fix="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; for a bucket that "
-                    "anyone may read, AWS_SKIP_SIGNATURE=true",
+                    why="the environment has none, and the machine has no role with some; "
+                    f"{HINTS[self._place.kind].unread} is not read",
+                    fix=f"{HINTS[self._place.kind].given}; {HINTS[self._place.kind].anonymous}",
                 ) from error
-            raise self._unreachable(error) from error
+            if _REFUSED.search(str(error)):
+                raise self._refused(_said(error)) from error
+            if _code(error) in _NO_BUCKET:
+                raise self._missing(error) from error
+            raise self._unreachable(_said(error)) from error
 
-    def _unreachable(self, error: Exception) -> UnreachableRepositoryError:
+    def _refused(self, said: str) -> RefusedByRepositoryError:
+        return RefusedByRepositoryError(
+            what=f"{self.place} refuses the request: {said}",
+            why="the credentials are missing, wrong, or may not do this",
+            fix=f"{HINTS[self._place.kind].given}, or other credentials: docs/sharing.md, "
+            '"Credentials"',
+        )
+
+    def _missing(self, error: Exception) -> MissingBucketError:
+        what = "bucket" if self._place.kind == "s3" else "container"
+        why = f"no {what} of that name was found there"
+        if _code(error) == _HIDDEN_BUCKET:
+            why = f"{why}, or it is not for everyone to read"
+        return MissingBucketError(
+            what=f"the {what} {self.store} does not exist",
+            why=why,
+            fix=f"make the {what}, or correct its name",
+        )
+
+    def _unreachable(self, said: str) -> UnreachableRepositoryError:
         return UnreachableRepositoryError(
-            what=f"{self.place} cannot be used: {_said(error)}",
+            what=f"{self.place} cannot be used: {said}",
             why="the store did not answer, or its answer is not understood",
             fix="try again, which continues where it stopped; odfbuild repo check has details",
         )
-
-
-def known_abilities(bucket: ObjectClient) -> Abilities:
-    """Return what pushes rest on of a store that this user found to be safe; else look."""
-    if is_known_safe(bucket.store):
-        return Abilities(creates_only=True, swaps=True)
-    return probed(bucket)
-
-
-def probed(bucket: ObjectClient) -> Abilities:
-    """Look what a store does, and keep the verdict."""
-    found = probe(bucket)
-    keep_verdict(bucket.store, safe=found.creates_only and found.swaps)
-    return found
-
-
-def probe(bucket: ObjectClient) -> Abilities:
-    """Try on an object of no meaning what pushes rest on, and take it away."""
-    key = f"{_PREFIX}{secrets.token_hex(8)}"
-    bucket.put(key, b"one")
-    try:
-        creates_only = not _succeeds(bucket, key, b"two", "create")
-        found = bucket.look(key, 16, None)
-        tag = found.tag if isinstance(found, TaggedBytes) else None
-        if not creates_only or tag is None:
-            return Abilities(creates_only, swaps=False)
-        swaps = _succeeds(bucket, key, b"three", {"e_tag": tag})
-        swaps = swaps and not _succeeds(bucket, key, b"four", {"e_tag": tag})
-        return Abilities(creates_only, swaps)
-    finally:
-        bucket.delete(key)
-
-
-def refuse_unsafe(abilities: Abilities, place: str) -> None:
-    """Raise UnsafeStoreError unless a store does what a push rests on."""
-    if abilities.creates_only and abilities.swaps:
-        return
-    lacks = "overwrites objects that must only be created"
-    if abilities.creates_only:
-        lacks = "does not replace an object by its ETag, or replaces one that has changed"
-    raise UnsafeStoreError(
-        what=f"nothing is pushed to {place}: the store {lacks}",
-        why="of two simultaneous pushes one would be lost",
-        fix="use a store with conditional writes (If-None-Match, If-Match), or push through an ODF "
-        "server; reading from it is safe",
-    )
 
 
 def _joined(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -471,60 +500,35 @@ def _joined(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     return found
 
 
-def bucket_of(url: str) -> tuple[str, str | None, str]:
-    """Return the bucket of a URL, its server (None: that of AWS), and the prefix."""
-    parts = urlsplit(url)
-    path = unquote(parts.path).strip("/")
-    if parts.scheme == "s3":
-        return parts.netloc, None, path
-    bucket, _, prefix = path.partition("/")
-    return bucket, f"{parts.scheme.removeprefix('s3+')}://{parts.netloc}", prefix
-
-
-def _store(url: str, region: str | None) -> "S3Store":
-    try:
-        from obstore.store import S3Store
-    except ImportError as error:
-        raise NoObstoreError(
-            what=f"{url} cannot be used: the library for object stores is not installed",
-            why="it is an optional dependency",
-            fix="install it: pip install 'odfbuild[s3]'",
-        ) from error
-    keep_hidden(*filter(None, map(os.environ.get, _SECRETS)))
-    bucket, endpoint, prefix = bucket_of(url)
-    given: dict[str, Any] = {"virtual_hosted_style_request": endpoint is None}
-    if endpoint is not None:
-        given["endpoint"] = endpoint
-    if region is not None or not (os.environ.keys() & {"AWS_REGION", "AWS_DEFAULT_REGION"}):
-        given["region"] = region or "us-east-1"
-    options: Any = {
-        "allow_http": endpoint is not None and endpoint.startswith("http://"),
-        "timeout": timedelta(seconds=_SECONDS),
-        "connect_timeout": timedelta(seconds=10),
-    }
-    retries: Any = {"max_retries": 3, "retry_timeout": timedelta(seconds=60)}
-    return S3Store(
-        bucket, prefix=prefix or None, client_options=options, retry_config=retries, **given
-    )
-
-
 def _stored(found: Any) -> StoredObject:
-    touched = found["last_modified"].timestamp()
-    return StoredObject(str(found["path"]), int(found["size"]), touched, found["e_tag"])
+    touched, tag = found["last_modified"].timestamp(), found["e_tag"]
+    if tag and not tag.endswith('"'):  # lists of Azure have them so
+        tag = f'"{tag}"'
+    return StoredObject(str(found["path"]), int(found["size"]), touched, tag)
 
 
-def _succeeds(bucket: ObjectClient, key: str, data: bytes, mode: object) -> bool:
-    try:
-        bucket.put(key, data, mode)
-    except FileExistsError:
-        return False
-    return True
+class _Progress:
+    """Bytes that were sent at least once."""
+
+    def __init__(self, moved: CountBytes) -> None:
+        self._moved = moved
+        self._most = 0
+
+    def of(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
+        """Yield pieces, from the first of a file on, and count those that are new."""
+        at = 0
+        for piece in pieces:
+            yield piece
+            at += len(piece)
+            if at > self._most:
+                self._moved(at - self._most)
+                self._most = at
 
 
-def _counted(pieces: Iterator[bytes], moved: CountBytes) -> Iterator[bytes]:
-    for piece in pieces:
-        yield piece
-        moved(len(piece))
+def _code(error: BaseException | None) -> str | None:
+    """Return the code of an answer of a store, None if it has none."""
+    found = _CODE.search(str(error))
+    return None if found is None else found[1]
 
 
 def _said(error: Exception) -> str:
