@@ -41,6 +41,7 @@ SLICES = {
         "changed[MOST_DETAILED:MOST_LISTED]": "a list",
         "rest[:MOST_LISTED]": "a list",
     },
+    "cli/page/catalogue/run.py": {"shown[:MOST_STEPS]": "a list"},
     "executors/engine/spark/cluster/package_archive.py": {
         "hashlib.sha256(content).hexdigest()[:16]": DIGEST,
     },
