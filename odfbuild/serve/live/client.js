@@ -20,8 +20,11 @@ const isExact = (value) => value !== null && typeof value === "object" && EXACT 
 const KEPT_NUMBER = new RegExp(`\\{\\s*"${EXACT}":\\s*"([^"]*)"\\s*\\}`, "g");
 const written = (value, indent) => JSON.stringify(value, null, indent).replace(KEPT_NUMBER, "$1");
 
-async function request(path, { body, signal } = {}) {
-  const headers = {};
+// Answers that are asked for again and again, with their tags: what has not changed is not sent again.
+const answers = new Map();
+async function request(path, { body, signal, again } = {}) {
+  const headers = {}, before = again && answers.get(path);
+  if (before) headers["if-none-match"] = before.tag;
   if (token()) headers.authorization = `Bearer ${token()}`;
   if (body !== undefined) headers["content-type"] = "application/json";
   let response;
@@ -34,8 +37,13 @@ async function request(path, { body, signal } = {}) {
     if (error.name === "AbortError") throw error;
     throw new Refusal(0, "The server does not answer.");
   }
+  if (before && response.status === 304) return before.value;
   const text = await response.text();
-  if (response.ok) return parsed(text);
+  if (response.ok) {
+    const value = parsed(text), tag = response.headers.get("etag");
+    if (again && tag) answers.set(path, { tag, value });
+    return value;
+  }
   let message = text.trim();
   try { message = JSON.parse(text).message || message; } catch { /* it is a text */ }
   throw new Refusal(response.status, message || `The server answered ${response.status}.`);

@@ -5,7 +5,7 @@ const words = () => byId("words");
 
 async function openList() {
   await keepFresh(5, async (own) => {
-    const found = await request("system/status");
+    const found = await request("system/status", { again: true });
     if (own.ends) return;
     known = found.datasets;
     showList();

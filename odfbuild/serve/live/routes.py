@@ -77,10 +77,18 @@ class LiveRoutes:
         return Response(content, headers=headers, media_type=media_type)
 
     async def status(self, request: "Request") -> Response:
-        """Return the datasets that the caller may read, as they are now."""
+        """Return the datasets that the caller may read, as they are now.
+
+        The tag is that of the answer alone; who sends it again is told that nothing has changed.
+        """
         caller = self._caller(request)
         self._served.access.check_known(caller)
-        return JSONResponse(await run_sync(self._status, caller))
+        found = JSONResponse(await run_sync(self._status, caller))
+        tag = f'"{sha256(bytes(found.body)).hexdigest()}"'
+        if request.headers.get("if-none-match") == tag:
+            return Response(status_code=304, headers={"etag": tag})
+        found.headers["etag"] = tag
+        return found
 
     async def history(self, request: "Request", dataset: Dataset) -> Response:
         """Return blocks, newest first: from the head, or from the block `from`."""

@@ -52,6 +52,7 @@ byId("token-button").addEventListener("click", () => {
 function forget() {
   asking?.abort();
   known = [];
+  answers.clear();
   for (const id of ["summary", "list-rows", "dataset", "row", "answer-state", "answer", "runs"]) byId(id).replaceChildren();
 }
 byId("token-form").addEventListener("submit", (event) => {

@@ -107,6 +107,13 @@ def test_the_list_shows_what_happens_without_a_reload(
     page.type("READ")
     page.wait("document.querySelectorAll('#list-rows tbody tr').length == 1")
     assert cells(page, "#list-rows")[0][0] == READINGS
+    page.evaluate("document.getElementById('fresh').textContent = ''")
+    page.wait("document.getElementById('fresh').textContent !== ''")  # it was asked for again
+    answered = [each["response"] for each in page.told("Network.responseReceived")]
+    statuses = [each["status"] for each in answered if each["url"].endswith("/system/status")]
+    assert statuses[-1] == 304
+    assert cells(page, "#list-rows")[0][0] == READINGS
+    assert page.complaints() == []
 
 
 def test_a_damaged_dataset_is_among_the_others(browser: Browser, changing: DatasetServer) -> None:

@@ -59,6 +59,24 @@ def test_the_status_has_lag_and_inputs(server: DatasetServer, client: httpx.Clie
     assert found[READINGS]["watermark"] == "2031-01-02T00:00:59Z"
 
 
+def test_a_status_that_has_not_changed_is_not_sent_again(
+    server: DatasetServer, client: httpx.Client
+) -> None:
+    first = client.get("/system/status")
+    tag = {"if-none-match": first.headers["etag"]}
+    again = client.get("/system/status", headers=tag)
+    assert (again.status_code, again.content) == (304, b"")
+    assert again.headers["etag"] == first.headers["etag"]
+    with asking(server, datasets=HIGH) as other:
+        assert other.get("/system/status", headers=tag).status_code == 200
+    assert httpx.get(f"{server.url}system/status", headers=tag).status_code == 401
+    dataset = server.workspace.open(DatasetAlias.parse(HIGH))
+    assert dataset is not None
+    with dataset.stores.heads.lock():
+        assert client.get("/system/status", headers=tag).json()["datasets"][0]["locked"]
+    assert client.get("/system/status", headers=tag).status_code == 304
+
+
 def test_what_somebody_may_not_read_is_counted_nowhere(server: DatasetServer) -> None:
     with asking(server, datasets=HIGH) as other:
         (only,) = got(other, "/system/status")["datasets"]
