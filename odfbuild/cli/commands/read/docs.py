@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,10 +18,13 @@ from odfbuild.cli.files import require_folder, write_output
 from odfbuild.cli.saved import load_plan, stale_datasets
 from odfbuild.cli.terminal.console import hint, printable
 from odfbuild.cli.unreadable import is_damaged, load_readable, read_code
+from odfbuild.errors import UsageRefusedError
 
 if TYPE_CHECKING:
     from odfbuild.app.inspection.catalogue import Catalogue
+    from odfbuild.app.inspection.trial import RowsTried
     from odfbuild.odf.refs import DatasetAlias
+    from odfbuild.planner.plan import Plan
     from odfbuild.project.opened import Opened
     from odfbuild.state.runs import RunSummary
 
@@ -60,6 +63,16 @@ def build(
             help="Also show a recorded run as a timeline: its id, a part of it, or `last`.",
         ),
     ] = None,
+    data_diff: Annotated[
+        int | None,
+        typer.Option(
+            "--data-diff",
+            metavar="N",
+            min=1,
+            help="With --plan: run changed queries over the last N rows of each input, and show "
+            "which result rows differ. Starts an engine.",
+        ),
+    ] = None,
     blocks: Annotated[
         int,
         typer.Option("--blocks", min=0, help="Show the newest N blocks of each chain."),
@@ -69,6 +82,12 @@ def build(
     """Write the catalogue of the project as one offline HTML file: datasets, graph, plan, run."""
     if str(out) != "-":
         require_folder(out)
+    if data_diff is not None and plan is None:
+        raise UsageRefusedError(
+            what="--data-diff compares rows of the changed queries of a plan, and there is none",
+            why="without a plan no query changes",
+            fix="add --plan FILE, of `odfbuild plan --out FILE`",
+        )
     saved = None if plan is None else load_plan(plan)
     project = open_given(given, offline=offline)
     from odfbuild.app.inspection.catalogue import catalogue_of
@@ -85,7 +104,8 @@ def build(
     moved: tuple[DatasetAlias, ...] = ()
     if saved is not None and saved.against is None and project.workspace.root.exists():
         moved = stale_datasets(saved, project)
-    text = catalogue_document(found, plan=saved, moved=moved, run=recorded)
+    tried = () if saved is None or data_diff is None else _tried(project, saved, moved, data_diff)
+    text = catalogue_document(found, plan=saved, moved=moved, tried=tried, run=recorded)
     if str(out) == "-":
         sys.stdout.write(text)
     else:
@@ -95,6 +115,23 @@ def build(
     shown = [each.alias for each in found.entries]
     damaged = is_damaged(project.workspace, shown, all_of=chosen is None)
     return exits.ERROR if damaged or found.wrong_tests else read_code(loaded)
+
+
+def _tried(
+    project: Opened, plan: Plan, moved: Sequence[DatasetAlias], rows: int
+) -> Sequence[RowsTried]:
+    """Return what changed queries make of the newest rows of each input."""
+    from odfbuild.app.inspection.trial import try_queries
+
+    if moved or plan.against is not None:
+        raise UsageRefusedError(
+            what="the rows of this plan cannot be compared",
+            why="datasets moved since it was made"
+            if moved
+            else "it is not against the workspace, which has the rows",
+            fix="make the plan again, or omit --data-diff",
+        )
+    return try_queries(project, plan, rows)
 
 
 def _recorded(project: Opened, text: str) -> tuple[RunSummary, list[Mapping[str, Any]]]:

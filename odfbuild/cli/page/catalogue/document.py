@@ -6,7 +6,7 @@ the page allows its own script and style by their hashes, and nothing else.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from odfbuild.app.inspection.catalogue import Catalogue
 from odfbuild.cli.page.catalogue.data import columns_of, details_of, index_of, packed
@@ -18,6 +18,9 @@ from odfbuild.planner.plan import Plan
 from odfbuild.state.runs import RunSummary
 from odfbuild.texts.page import joined_scripts, page_file
 from odfbuild.texts.redaction import redacted
+
+if TYPE_CHECKING:
+    from odfbuild.app.inspection.trial import RowsTried
 
 _PAGES = "odfbuild.cli.page"
 _PACKAGE = f"{_PAGES}.catalogue"
@@ -32,11 +35,13 @@ def catalogue_document(
     *,
     plan: Plan | None = None,
     moved: Sequence[DatasetAlias] = (),
+    tried: "Sequence[RowsTried]" = (),
     run: tuple[RunSummary, Sequence[Mapping[str, Any]]] | None = None,
 ) -> str:
     """Return the page; it is ASCII, and equal for equal catalogues, plans and runs.
 
-    `moved` are the datasets that moved since the plan was made; a run has its events.
+    `moved` are the datasets that moved since the plan was made, `tried` rows of its changed
+    queries; a run has its events.
     """
     from jinja2 import Environment, FunctionLoader, StrictUndefined
     from markupsafe import Markup
@@ -63,7 +68,7 @@ def catalogue_document(
             project=catalogue.project,
             applied=catalogue.is_applied,
             count=len(catalogue.entries),
-            plan=None if plan is None else plan_view(plan, moved),
+            plan=None if plan is None else plan_view(plan, moved, tried),
             run=None if run is None else run_view(*run),
             policy=Markup(policy),  # noqa: S704 - our own hashes
             style=Markup(style),  # noqa: S704 - our own file

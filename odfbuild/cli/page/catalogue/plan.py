@@ -1,7 +1,7 @@
 """A saved plan as its page shows it: the gate, then what changes by its weight.  Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from odfbuild.cli.formats.markdown import by_weight
 from odfbuild.cli.render.diagnostics import place_text
@@ -38,7 +38,10 @@ from odfbuild.planner.plan.changes import (
     Judgement,
     Usage,
 )
-from odfbuild.texts.redaction import blanked
+from odfbuild.texts.redaction import blanked, excerpt
+
+if TYPE_CHECKING:
+    from odfbuild.app.inspection.trial import RowsTried
 
 MOST_DETAILED = 300
 """Changes that are shown with all that is said of them; more are lines of a table."""
@@ -46,15 +49,21 @@ MOST_DETAILED = 300
 MOST_LISTED = 2_000
 _MOST_READERS = 200
 _LONGEST_BLOCKS = 20_000
+_MOST_ROWS = 20  # of those that go, and of those that come
+_LONGEST_VALUE = 200
 _SIGNS = {"added": "+", "removed": "-", "renamed": ">"}
 _DATA = (ActionSign.DATA, ActionSign.CHECK)
 
 
-def plan_view(plan: Plan, moved: Sequence[DatasetAlias] = ()) -> dict[str, Any]:
+def plan_view(
+    plan: Plan, moved: Sequence[DatasetAlias] = (), tried: "Sequence[RowsTried]" = ()
+) -> dict[str, Any]:
     """Return what the template of a plan gets; `moved` are datasets that moved since it was made.
 
-    Texts are as the plan has them: the template escapes them.
+    `tried` has rows that changed queries make, and those in force.  Texts are as the plan has
+    them: the template escapes them.
     """
+    rows = {each.dataset: _compared(each) for each in tried}
     marks = marks_of(plan)
     steps = steps_by_target(plan)
     order = by_weight(plan, marks)
@@ -70,7 +79,10 @@ def plan_view(plan: Plan, moved: Sequence[DatasetAlias] = ()) -> dict[str, Any]:
         "work": data_work(plan),
         "moved": [str(each) for each in moved[:_MOST_READERS]],
         "changes": [
-            _change(plan, alias, marks[alias], steps.get(alias, ()))
+            {
+                **_change(plan, alias, marks[alias], steps.get(alias, ())),
+                "rows": rows.get(alias),
+            }
             for alias in changed[:MOST_DETAILED]
         ],
         "others": [_line(plan, each, marks[each]) for each in changed[MOST_DETAILED:MOST_LISTED]],
@@ -123,6 +135,32 @@ def _change(
         "expect": None if planned.foreseen is None else foreseen_text(planned.foreseen),
         "blocks": blocks[:_LONGEST_BLOCKS],
         "cut": len(blocks) > _LONGEST_BLOCKS,
+    }
+
+
+def _compared(tried: "RowsTried") -> dict[str, Any]:
+    """Return the rows that a changed query makes otherwise, the first of them."""
+    parts = (("-", "goes", tried.gone), ("+", "comes", tried.come))
+    shown = [
+        (sign, word, row, times) for sign, word, rows in parts for row, times in rows[:_MOST_ROWS]
+    ]
+    columns = list(dict.fromkeys(name for _, _, row, _ in shown for name in row))
+    return {
+        "unknown": tried.unknown,
+        "read": tried.read,
+        "gone": sum(abs(times) for _, times in tried.gone),
+        "come": sum(abs(times) for _, times in tried.come),
+        "columns": columns,
+        "lines": [
+            {
+                "sign": sign,
+                "word": word,
+                "times": abs(times),
+                "row": [excerpt(row.get(name, ""), _LONGEST_VALUE) for name in columns],
+            }
+            for sign, word, row, times in shown
+        ],
+        "more": sum(max(0, len(rows) - _MOST_ROWS) for _, _, rows in parts),
     }
 
 
