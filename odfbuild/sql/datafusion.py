@@ -105,7 +105,7 @@ _GRAMMAR: Final = _names(
     """
 )
 _ANY_ORDER: Final = _names(
-    "approx_distinct bit_and bit_or bit_xor bool_and bool_or count grouping max min sum"
+    "approx_distinct bit_and bit_or bit_xor bool_and bool_or count max min sum"
 )
 _BY_ORDER: Final = (AGGREGATES | WINDOWS) - _ANY_ORDER
 """What may give something else when its rows come in another order.  A sum of floating-point

@@ -1,16 +1,22 @@
 """What an engine refuses of new definitions, before any block of theirs is written."""
 
+import json
 import re
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from odfbuild.cli.arguments.context import ProjectArguments
+from odfbuild.cli.commands.check.check import project_report
+from odfbuild.cli.editor.project import EditedProject
 from odfbuild.errors import InvalidQueryError
 from odfbuild.executors.engine.analysis import Analysis
 from odfbuild.executors.engine.protocol import engine_version
+from odfbuild.planner.saved.forms import diagnostic_json
 from tests.support.engines import FakeEngine
 from tests.support.process.inside import Inside, lay_out
+from tests.support.projects import odfbuild
 from tests.support.projects.texts import GOOD, derivative, root
 
 
@@ -48,6 +54,30 @@ def test_one_of_queries_that_are_alike_stands_for_others_only_if_it_passes(
     for at in range(first):
         assert f"append:d{at}: no 7" in done.err
         assert not (tmp_path / f"project/.odfbuild/names/d{at}").exists()
+
+
+def test_of_alike_queries_none_stands_for_one_whose_input_has_other_system_columns(
+    tmp_path: Path,
+) -> None:
+    query = "select t, k, op as o from src"
+    vocab = "eventTimeColumn: t\n      operationTypeColumn: o9n"
+    other = root("other").replace("eventTimeColumn: t", vocab)
+    assert "o9n" in other
+    files = {
+        "datasets/src.yaml": root(),
+        "datasets/other.yaml": other,
+        "datasets/x.yaml": derivative("x", query=query, engine="datafusion"),
+        "datasets/y.yaml": derivative("y", "other", query=query, engine="datafusion"),
+    }
+    project = lay_out(tmp_path / "project", files)
+    edited = EditedProject(project, ProjectArguments(), project_report)
+    for text in (files["datasets/x.yaml"], None, f"# {files['datasets/x.yaml']}", None):
+        lay_out(project, {"datasets/x.yaml": text})
+        done = odfbuild("check", "-o", "json", cwd=project)
+        found = [(each["code"], str(each)) for each in json.loads(done.out)["findings"]]
+        assert any(c == "invalid-query" and "y.yaml" in e for c, e in found), (text, done.out)
+        shown = [diagnostic_json(each) for each in edited.findings({})]
+        assert shown == json.loads(done.out)["findings"]
 
 
 COLUMNS = "t TIMESTAMP NOT NULL, k STRING NOT NULL, v BIGINT, d DOUBLE, u TIMESTAMP"

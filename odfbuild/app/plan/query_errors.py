@@ -156,7 +156,7 @@ class _Judged:
         problems = _untyped_errors(each, made, state)
         if problems and (placed := self._columns.placed(each.alias)) is not None:
             problems = _untyped_errors(each, placed, state)
-        key = _alike(each, made)
+        key = _alike(each, made), self._columns.vocabularies(each.alias)
         if not problems and key not in self._typed and _is_typed(each, made):
             problems += _by_types(each, made, self._times)
             self._typed |= set() if problems else {key}

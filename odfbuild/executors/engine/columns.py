@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from odfbuild.errors import (
     Diagnostic,
@@ -69,6 +69,8 @@ if TYPE_CHECKING:
 
 
 Source: TypeAlias = SetPollingSource | AddPushSource
+RULES: Final = 2
+"""Raised with each change of what is refused: answers under other rules are not those of now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,7 +226,7 @@ class Asker:
         *,
         keeps_refusals: bool = True,
     ) -> Answer:
-        question = _question([1, self._version, kind, form, to_mapping(vocab)])
+        question = _question([RULES, self._version, kind, form, to_mapping(vocab)])
         known = self._answers.get(question)
         if known is not None:
             with suppress(ValueError, TypeError, KeyError):
@@ -435,6 +437,17 @@ class ColumnsOf:
             seen,
             lambda: derive(makes_of_events(each.kind, each.metadata), seen, read),
         )
+
+    def vocabularies(self, alias: DatasetAlias) -> tuple[DatasetVocabulary | None, ...]:
+        """Return the names of the system columns of each input; None of one that is not known."""
+        sources = [source for _, source in self._definitions.inputs(alias)]
+        return tuple(None if each is None else self._vocabulary(each) for each in sources)
+
+    def _vocabulary(self, source: DatasetAlias) -> DatasetVocabulary | None:
+        if source in self._definitions.declared:
+            return self._definitions.vocabulary(source)
+        state = self._existing(source)
+        return None if state is None else state.vocab
 
     def inputs_hash(self, alias: DatasetAlias) -> str:
         """Return the hash of the columns of a dataset's inputs."""

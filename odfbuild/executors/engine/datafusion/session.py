@@ -21,7 +21,7 @@ from odfbuild.executors.engine.analysis import EngineFaultError
 from odfbuild.executors.engine.arrow.stored import conformed, stored
 from odfbuild.executors.engine.datafusion.json_functions import READERS, function
 from odfbuild.executors.engine.datafusion.members import check_members, with_null_members
-from odfbuild.executors.engine.datafusion.united_sums import check_united_sums
+from odfbuild.executors.engine.datafusion.unions import check_united_groups, check_united_sums
 from odfbuild.sql.datafusion import ENVIRONMENT, VOLATILE
 from odfbuild.sql.extremes import ordered_extremes
 from odfbuild.texts.redaction import excerpt
@@ -262,19 +262,26 @@ def columns(frame: "datafusion.DataFrame") -> pa.Schema:
 
     Raises InvalidQueryError where branches of different types make a column: the schema of
     the query as it is written is that of the first branch, its rows are of the type of all; where
-    a member is read of a struct that has none, see `check_members`; and of sums of rows in no
-    order, see `check_united_sums`.
+    a member is read of a struct that has none, see `check_members`; and of groups that come out
+    divided, see `check_united_groups`.
     """
     with engine_errors("read the query"):
         found = frame.schema()
         plan = frame.optimized_logical_plan()
         of_all = _schema_of(plan)
-        check_united_sums(frame.logical_plan(), plan, _schema_of)
+        check_united_groups(frame.logical_plan(), plan)
     check_members(plan, _schema_of)
     written, computed = _as_stored(found), _as_stored(of_all)
     if written != computed:
         raise _mixed_types_error(f"the columns {_types(written)}", _types(computed))
     return written
+
+
+def check_sums(frame: "datafusion.DataFrame") -> None:
+    """Raise InvalidQueryError of sums of rows in no order; see `check_united_sums`."""
+    with engine_errors("plan the query"):
+        plans = frame.logical_plan(), frame.optimized_logical_plan()
+        check_united_sums(_schema_of, *plans)
 
 
 def plan_text(frame: "datafusion.DataFrame") -> str:

@@ -33,6 +33,7 @@ from odfbuild.executors.engine.datafusion.session import (
     MEMORY,
     QueryContext,
     check_plan,
+    check_sums,
     columns,
     last_of,
     plan_text,
@@ -252,23 +253,26 @@ def _checked_columns(
         found, text = columns(frame), plan_text(frame)
         if reorders_joins:
             check_aggregates(aggregates_of(frame))
-            if "Subquery" in text:
-                _check_subqueries(steps, inputs)
+            if "Subquery" not in text or not _checked_subqueries(steps, inputs):
+                check_sums(frame)
         check_plan(frame)
         return found, text
 
 
-def _check_subqueries(steps: Sequence[QueryStep], inputs: dict[str, pa.Schema]) -> None:
+def _checked_subqueries(steps: Sequence[QueryStep], inputs: dict[str, pa.Schema]) -> bool:
     """Raise InvalidQueryError where an aggregate within a subquery cannot be computed.
 
-    A plan shows it once subqueries are joins; not every query has such a plan.
+    A plan shows it once subqueries are joins; not every query has such a plan: then return False.
     """
     with query_context(spill=None, clock=False, joins_subqueries=True) as context:
+        frame = _over_no_rows(context, steps, inputs)
         try:
-            found = aggregates_of(_over_no_rows(context, steps, inputs))
+            found = aggregates_of(frame)
         except InvalidQueryError:
-            return
+            return False
         check_aggregates(found)
+        check_sums(frame)
+        return True
 
 
 def _over_no_rows(

@@ -10,6 +10,7 @@ from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.analysis import AnalysedInput, Analysis
 from odfbuild.executors.engine.datafusion.engine import DataFusionEngine
 from odfbuild.executors.engine.datafusion.json_functions import function
+from odfbuild.executors.engine.datafusion.session import check_sums, last_of, query_context
 from odfbuild.executors.engine.protocol import RawQueryWork
 from odfbuild.odf.events import DatasetVocabulary, SqlQueryStep, TransformSql
 from odfbuild.odf.schema.arrow import from_arrow
@@ -258,39 +259,92 @@ def test_what_goes_by_order_is_refused_beside_a_union(text: str) -> None:
     assert Reason.ORDER in {each.reason for each in found}
 
 
-TWICE = "(select n, x from input union all select n, x from input)"
-UNITED_SUMS = {
-    "select sum(n) as z from {}": True,
-    "select sum(distinct n) as z, max(x) as x, count(*) as c from {}": True,
-    "select n, sum(n + 1) filter (where n > 1) as z from {} group by rollup (n)": True,
-    "select sum(cast(x as decimal(9, 2))) as z from {}": True,
-    "select sum(x) as z from input": True,
-    "select x, z from (select x, sum(n) as z from {} group by x) as a": True,
-    "select sum(x) as z from {}": False,
-    "select sum(n) as m, sum(x) + 1 as z from {} group by n": False,
-    "select sum(distinct x) as z from {}": False,
-    "select n from input where n < (select sum(x) from {})": False,
-    "select n from input where n in (select sum(n) from {})": False,
-    "select sum(s) > 3 as z from (select n as s from input union select x from input)": False,
-    "select sum(case when n = 1 then n else x end) > 3 as z from {}": False,
-    'select sum("sum(n)") as z from (select x as "sum(n)" from {})': False,
-    "with u as (select * from {}) select n, sum(cast(x as real)) as z from u group by n": False,
-    "select sum(z) as z from (select sum(x) as z from input group by n) union all "
-    "select 1.5 as z": False,
-}
+TWICE = "(select n, x from a union all select n, x from a) as q"
+TAKEN = [
+    ["select sum(n) as z from {}"],
+    ["select sum(distinct n) as z, max(x) as x, count(*) as c from {}"],
+    ["select n, sum(n + 1) filter (where n > 1) as z from {} group by n"],
+    ["select sum(cast(x as decimal(9, 2))) as z from {}"],
+    ["select x, z from (select x, sum(n) as z from {} group by x) as b"],
+    ["select n from a where n in (select sum(n) from {})"],
+    ["select sum(x) as z from a where s <> 'Union' and s <> '\nUnion [' and s <> 'Subquery:'"],
+    ['select sum("Union") as "Union" from (select x as "Union", \'Union\' as u from a) as "Union"'],
+    ["select sum(n) as z, 'Subquery:' as y from {}"],
+    ["select sum(x) as z from a", "select z from s1 where z > 1 union all select z from s1"],
+    ["select sum(x) as z from a union all select sum(x + 1) as z from a"],
+    ["select n from a where x < (select sum(x) from a)", "select n from s1 union select n from s1"],
+]
+REFUSED = [
+    ["select sum(x) as z from {}"],
+    ["select sum(n) as m, sum(x) + 1 as z from {} group by n"],
+    ["select sum(distinct x) as z from {}"],
+    ["select n from a where n < (select sum(x) from {})"],
+    ["select sum(s) > 3 as z from (select n as s from a union select x from a)"],
+    ["select sum(case when n = 1 then n else x end) > 3 as z from {}"],
+    ['select sum("sum(n)") as z from (select x as "sum(n)" from {})'],
+    ["with u as (select * from {}) select n, sum(cast(x as real)) as z from u group by n"],
+    ["select n, x from {}", "select sum(x) as z from s1"],
+    ["select n, x from {}", "select n from s1 order by (select sum(x) from s1), n"],
+    ["select sum(z) as z from (select n, max(x) as z from {} group by n)"],
+    ["select sum(b.x) as z from a as b join {} on b.n = q.n"],
+]
 
 
-@pytest.mark.parametrize(("text", "is_taken"), UNITED_SUMS.items())
-def test_sums_beside_a_union_are_taken_if_no_order_changes_them(
-    text: str, is_taken: bool, tmp_path: Path
-) -> None:
-    written = text.replace("{}", f"{TWICE} as q")
-    if is_taken:
-        assert asked(written, ROWS, tmp_path).num_rows > 0
-        return
+def _sums(texts: list[str]) -> None:
+    """Look at the sums of steps, of which each reads the one before."""
+    *before, last = [text.replace("{}", TWICE) for text in texts]
+    steps = [(f"s{number}", text) for number, text in enumerate(before, 1)]
+    with query_context(spill=None, clock=False, joins_subqueries=True) as context:
+        context.add("a", ROWS)
+        check_sums(last_of(context, [*steps, (None, last)]))
+
+
+@pytest.mark.parametrize("texts", TAKEN, ids=str)
+def test_sums_that_no_order_changes_are_taken_beside_a_union(texts: list[str]) -> None:
+    _sums(texts)
+
+
+@pytest.mark.parametrize("texts", REFUSED, ids=str)
+def test_sums_of_floating_point_numbers_of_a_union_are_refused(texts: list[str]) -> None:
     with pytest.raises(InvalidQueryError, match="UNION") as refused:
-        asked(written, ROWS, tmp_path)
+        _sums(texts)
     assert "in no order" in refused.value.why
+
+
+def test_a_plan_refuses_sums_that_go_by_order_and_a_preprocess_does_not(tmp_path: Path) -> None:
+    either = "(select event_time, n * 1.5 as x from a union all select event_time, 0.5 from a) as q"
+    with pytest.raises(InvalidQueryError, match="beside a UNION"):
+        analysed(f"select max(event_time) as event_time, sum(x) as z from {either}")
+    below = f"a where n > (select sum(x) from {either})"
+    with pytest.raises(InvalidQueryError, match="beside a UNION"):
+        analysed(f"select max(event_time) as event_time, count(*) as z from {below}")
+    alone = "(select event_time, n from a where n * 1.5 < (select sum(n * 1.5) from a))"
+    united = f"select event_time, n from {alone} as p union select event_time, n from {alone} as q"
+    assert analysed(united)
+    text = "select sum(x) as z from (select x from input union all select x from input) as q"
+    assert asked(text, ROWS, tmp_path).column("z").to_pylist() == [3.0]
+
+
+@pytest.mark.parametrize("sets", ["rollup (n, s)", "cube (n, s)", "grouping sets ((s), (n))"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select n, s, count(*) as c from {} group by SETS",
+        "select n, s, sum(n) as c from {} group by SETS",
+        "select n, s, max(n) as c from {} where n = 1 group by SETS",
+        "with u as (select * from {}) select n, s, min(n) as c from u group by SETS",
+        "select n from input where n in (select count(*) from {} group by SETS)",
+    ],
+)
+def test_groups_of_several_kinds_are_refused_beside_a_union(
+    text: str, sets: str, tmp_path: Path
+) -> None:
+    either = "(select n, s from input union all select n, s from input) as q"
+    with pytest.raises(InvalidQueryError, match="beside a UNION"):
+        asked(text.replace("{}", either).replace("SETS", sets), ROWS, tmp_path)
+    alone = text.replace("{}", "input as q").replace("SETS", sets)
+    both = f"select 'ROLLUP (' as t, 'Union' as u, n from ({alone}) as r"
+    assert asked(both, ROWS, tmp_path).num_columns == 3
 
 
 def test_a_step_that_others_read_skips_no_rows_without_a_limit() -> None:
