@@ -20,7 +20,7 @@ __all__ = ["LIST", "commit_number", "family", "listed", "long_tests", "sampled"]
 
 LIST = Path(__file__).with_name("long_tests.txt")
 _ALONE, _TOGETHER = 2.0, 1.0  # seconds: of a test with one case, of all cases of one with more
-_LONGEST = 8.0  # seconds of a test with one case
+_LONGEST = 5.0  # seconds of a test with one case
 _EVERY = 6
 
 

@@ -1,6 +1,6 @@
 """Folds of long lines on a terminal: what follows is set below the text of the line.
 
-A terminal would break a line amid a word and go on at its left edge.
+A terminal would break a line within a word and continue at its left edge.
 """
 
 from __future__ import annotations

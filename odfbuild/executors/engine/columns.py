@@ -118,7 +118,7 @@ class Asker:
 
     @property
     def scope(self) -> tuple[object, ...]:
-        """What its answers depend on, beside the questions."""
+        """What its answers depend on, apart from the questions."""
         asked = None if self._engines is None else frozenset(self._engines)
         return (self._version, asked, tuple(sorted(self._elsewhere.items())))
 
