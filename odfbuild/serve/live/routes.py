@@ -79,7 +79,7 @@ class LiveRoutes:
     async def status(self, request: "Request") -> Response:
         """Return the datasets that the caller may read, as they are now.
 
-        The tag is that of the answer alone; who sends it again is told that nothing has changed.
+        The tag depends on the answer alone; a request with it gets 304 while nothing has changed.
         """
         caller = self._caller(request)
         self._served.access.check_known(caller)
