@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 
 
 Source: TypeAlias = SetPollingSource | AddPushSource
-RULES: Final = 2
+RULES: Final = 3
 """Raised with each change of what is refused: answers under other rules are not those of now."""
 
 

@@ -18,6 +18,7 @@ from odfbuild.executors.engine.datafusion import query, transform
 from odfbuild.executors.engine.datafusion.aggregates import aggregates_of, check_aggregates
 from odfbuild.executors.engine.datafusion.constants import check_constants
 from odfbuild.executors.engine.datafusion.session import last_of, query_context, rows_of
+from odfbuild.executors.engine.datafusion.sums import check_fit
 from odfbuild.executors.engine.protocol import RawQueryWork, TransformWork
 from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.planner.queries import PREPROCESS_INPUT
@@ -71,6 +72,7 @@ class DataFusionEngine:
                 frame = last_of(context, texts)
                 check_aggregates(aggregates_of(frame))
                 found.append(rows_of(frame))
+                check_fit(context, frame, texts)
             rows = pa.concat_tables(found)
         twice = repeated_name(rows.column_names)
         if twice is not None:

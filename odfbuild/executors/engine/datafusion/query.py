@@ -18,6 +18,7 @@ from odfbuild.executors.engine.datafusion.session import (
     too_large,
 )
 from odfbuild.executors.engine.datafusion.spool import BYTES_IN_MEMORY, spooled
+from odfbuild.executors.engine.datafusion.sums import check_fit
 from odfbuild.executors.engine.querier import QueryRequest, check_names
 from odfbuild.sql.text.statement import DataFusionStatement
 from odfbuild.sql.text.steps import DATAFUSION, QueryStep
@@ -35,12 +36,14 @@ def answer(request: QueryRequest) -> Frame:
         for name, view in request.views.items():
             with faults_named():
                 context.add(name, _rows(view, _readable_columns(statement, view.columns().names)))
-        frame = context.last(statement.sent)
+        frame = found = context.last(statement.sent)
         schema, held = columns(frame), BYTES_IN_MEMORY
         check_names(schema.names)
         if request.limit is not None:
             frame, held = frame.limit(request.limit), sys.maxsize
-        return spooled(batches_of(frame, schema), schema, request.staging, held)
+        rows = spooled(batches_of(frame, schema), schema, request.staging, held)
+        check_fit(context, found, ((None, statement.sent),))
+        return rows
 
 
 def _readable_columns(statement: DataFusionStatement, columns: list[str]) -> list[str]:

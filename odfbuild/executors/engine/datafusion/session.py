@@ -168,6 +168,10 @@ class QueryContext:
         self._context.deregister_table(quoted)
         self._context.register_record_batches(quoted, [batches or [empty]])
 
+    def frame_of(self, plan: Any) -> "datafusion.DataFrame":
+        """Return what a part of a plan gives, not run."""
+        return self._context.create_dataframe_from_logical_plan(plan)
+
     def name(self, name: str, frame: "datafusion.DataFrame") -> None:
         """Make what a query gives readable by a name."""
         quoted = _quoted(name)
@@ -231,7 +235,7 @@ def _distinct_sums(frame: "datafusion.DataFrame") -> tuple[bool, bool]:
 
 def _has_other_types(frame: "datafusion.DataFrame") -> bool:
     """Tell whether the rows of a query have other types than its text says."""
-    of_all = _schema_of(frame.optimized_logical_plan())
+    of_all = schema_of(frame.optimized_logical_plan())
     return not _as_stored(frame.schema()).equals(_as_stored(of_all))
 
 
@@ -268,9 +272,9 @@ def columns(frame: "datafusion.DataFrame") -> pa.Schema:
     with engine_errors("read the query"):
         found = frame.schema()
         plan = frame.optimized_logical_plan()
-        of_all = _schema_of(plan)
+        of_all = schema_of(plan)
         check_united_groups(frame.logical_plan(), plan)
-    check_members(plan, _schema_of)
+    check_members(plan, schema_of)
     written, computed = _as_stored(found), _as_stored(of_all)
     if written != computed:
         raise _mixed_types_error(f"the columns {_types(written)}", _types(computed))
@@ -281,7 +285,7 @@ def check_sums(frame: "datafusion.DataFrame") -> None:
     """Raise InvalidQueryError of sums of rows in no order; see `check_united_sums`."""
     with engine_errors("plan the query"):
         plans = frame.logical_plan(), frame.optimized_logical_plan()
-        check_united_sums(_schema_of, *plans)
+        check_united_sums(schema_of, *plans)
 
 
 def plan_text(frame: "datafusion.DataFrame") -> str:
@@ -338,7 +342,7 @@ def _types(schema: pa.Schema) -> str:
     return ", ".join(f"{each.name}: {each.type}" for each in schema)
 
 
-def _schema_of(plan: Any) -> pa.Schema:
+def schema_of(plan: Any) -> pa.Schema:
     """Return the columns of a plan; its text has them too, among those of the user's."""
     return _plain_context().create_dataframe_from_logical_plan(plan).schema()
 

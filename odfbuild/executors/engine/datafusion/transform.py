@@ -41,6 +41,7 @@ from odfbuild.executors.engine.datafusion.session import (
     rows_of,
 )
 from odfbuild.executors.engine.datafusion.spool import spooled
+from odfbuild.executors.engine.datafusion.sums import check_bounded, check_fit
 from odfbuild.executors.engine.protocol import (
     POSITION_SHIFT,
     Inputs,
@@ -202,7 +203,9 @@ def results(work: TransformWork, many: Iterable[Inputs]) -> Iterator[pa.Table]:
         with query_context(spill=None, clock=False) as context:
             for alias, rows in inputs.items():
                 context.add(alias, by_value(rows))
-            found = completed(rows_of(last_of(context, texts)), work)
+            frame = last_of(context, texts)
+            found = completed(rows_of(frame), work)
+            check_fit(context, frame, texts)
         yield found
 
 
@@ -255,6 +258,7 @@ def _checked_columns(
             check_aggregates(aggregates_of(frame))
             if "Subquery" not in text or not _checked_subqueries(steps, inputs):
                 check_sums(frame)
+            check_bounded(context, frame, texts_of(steps))
         check_plan(frame)
         return found, text
 
