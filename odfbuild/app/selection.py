@@ -269,9 +269,11 @@ def _choose(
 def column_use(project: Opened, declared: Sequence[Declared]) -> ColumnUse:
     """Return what the queries of a project say of columns; each is read when it is asked for."""
     from odfbuild.app.load_project import locked_columns
+    from odfbuild.executors.engine.quick_columns import QuickColumns
     from odfbuild.planner.evolution.columns.use import ColumnUse
 
-    return ColumnUse(declared, project.workspace.states(), locked_columns(project.root, declared))
+    locked = locked_columns(project.root, declared)
+    return ColumnUse(declared, project.workspace.states(), locked, QuickColumns(project))
 
 
 def _facts(

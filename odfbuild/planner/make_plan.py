@@ -23,6 +23,7 @@ from odfbuild.planner.diff.query_change import forward_problems, outdated_notes
 from odfbuild.planner.diff.restate import with_restating
 from odfbuild.planner.drift import unmanaged_fix
 from odfbuild.planner.evolution.assess import Assessed, TakenInputs, assess
+from odfbuild.planner.evolution.columns.answers import EngineColumns
 from odfbuild.planner.evolution.columns.inputs import waiting_notes
 from odfbuild.planner.evolution.gate import DEFAULT, Allowance, verdict
 from odfbuild.planner.evolution.rules.renames import Moves, apply_moved, unfinished_moves
@@ -61,21 +62,23 @@ _BY_DEFAULT = GateTerms()
 class PlanTerms:
     """What is wanted of a plan.
 
-    Without `data`, nothing is run.  `against` names a revision that `current` stands for, in place
-    of chains.  `locked` are data schemas that an engine gave for the definitions as declared,
-    `examined` facts of queries that were worked out before, `rewritten` the inputs of datasets that
-    no longer hold the block that was read from them last, with `diverged` these are in the plan all
-    the same, `disabled` the datasets whose sources are not used, `reread` the files that a rule has
-    read though their order passes them over, `at_rest` the derivatives whose next step is known to
-    change nothing, `remote` the inputs that are datasets of repositories, `pulled` where undeclared
-    datasets were pulled from, `taken` undeclared inputs whose definition changed, as they were when
-    their readers read of them.
+    Without `data`, nothing is run. `against` names a revision that `current` stands for, in place
+    of chains. `locked` are data schemas that an engine gave for the definitions as declared,
+    `engine` is asked about queries that no text tells the columns of, `examined` facts of queries
+    that were worked out before, `rewritten` the inputs of datasets that no longer hold the block
+    that was read from them last, with `diverged` these are in the plan all the same, `disabled` the
+    datasets whose sources are not used, `reread` the files that a rule has read though their order
+    passes them over, `at_rest` the derivatives whose next step is known to change nothing, `remote`
+    the inputs that are datasets of repositories, `pulled` where undeclared datasets were pulled
+    from, `taken` undeclared inputs whose definition changed, as they were when their readers read
+    of them.
     """
 
     data: bool = True
     against: str | None = None
     judging: GateTerms = _BY_DEFAULT
     locked: Mapping[DatasetAlias, DataSchema] = field(default_factory=dict)
+    engine: EngineColumns | None = None
     examined: Examined = field(default_factory=dict)
     rewritten: Mapping[DatasetAlias, Collection[DatasetId]] = field(default_factory=dict)
     diverged: bool = False
@@ -224,6 +227,7 @@ def _assess(
         changes,
         policy=judging.policy,
         locked=wanted.locked,
+        engine=wanted.engine,
         gate=judging.gate,
         remote=wanted.remote,
         pulled=wanted.pulled,

@@ -190,6 +190,7 @@ def catalogue_of(
     from odfbuild.app.load_project import locked_columns
     from odfbuild.app.plan.cache import engines
     from odfbuild.app.plan.input_history import rewritten_inputs
+    from odfbuild.executors.engine.quick_columns import QuickColumns
     from odfbuild.executors.testing.files import load_tests
 
     workspace = project.workspace
@@ -206,7 +207,9 @@ def catalogue_of(
         by_id={each.dataset: each for each in states.values()},
         ids=ids,
         damage={alias: each for alias, each in damage.items() if isinstance(alias, DatasetAlias)},
-        use=ColumnUse(loaded.sound, states, locked_columns(project.root, loaded.sound)),
+        use=ColumnUse(
+            loaded.sound, states, locked_columns(project.root, loaded.sound), QuickColumns(project)
+        ),
         rewritten=rewritten_inputs(workspace, states),
         applied=recall_applied(workspace.root, wanted),
         checks=_by_dataset(tests.checks),

@@ -197,6 +197,7 @@ def _resolved_columns(
     project: app.Opened, known: Mapping[DatasetAlias, Declared], alias: DatasetAlias
 ) -> "Resolved":
     """Return the columns that a definition, with those of all that feeds it, would give."""
+    from odfbuild.executors.engine.quick_columns import QuickColumns
     from odfbuild.planner.evolution.columns.derive import makes_of_events
     from odfbuild.planner.evolution.columns.resolve import Resolver
 
@@ -206,7 +207,8 @@ def _resolved_columns(
     above = select(parse_selector(f"+{alias}"), graph)
     order = [each for each in known.values() if each.alias in above]
     changed = _changed_datasets(order, current, graph)
-    resolver = Resolver(current, locked_columns(project.root, tuple(known.values())), changed)
+    locked = locked_columns(project.root, tuple(known.values()))
+    resolver = Resolver(current, locked, changed, QuickColumns(project))
     for each in order:
         if each.alias in changed:
             events = each.snapshot.metadata

@@ -29,6 +29,7 @@ from odfbuild.app.plan.remote_inputs import (
 from odfbuild.app.plan.rows import rows_of
 from odfbuild.app.plan.sources import Files, Links, linked_uses, look, with_foreseen
 from odfbuild.errors import Diagnostic, Level, OdfBuildError, ProjectErrors
+from odfbuild.executors.engine.quick_columns import QuickColumns
 from odfbuild.executors.ingest.fetch.late_files import SkippedFiles
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import SetPollingSource
@@ -348,6 +349,7 @@ def _plan_of(
                 protect=project.config.target(project.target).protect,
             ),
             locked=locked_schemas(project.root, loaded),
+            engine=QuickColumns(project),
             examined=examined(loaded.declared, current),
             rewritten={}
             if against

@@ -18,7 +18,8 @@ from odfbuild.executors.engine.analysis import Analyser, QueryPlace
 from odfbuild.executors.engine.columns import Asker, ColumnsOf, place_in_query, query_path
 from odfbuild.executors.engine.contract.permission import check_permitted
 from odfbuild.executors.engine.protocol import engine_version
-from odfbuild.executors.engine.registry import QuickEngines, query_engines
+from odfbuild.executors.engine.quick_columns import quick_asker, quick_engine_names
+from odfbuild.executors.engine.registry import query_engines
 from odfbuild.host.permissions import NotPermittedError
 from odfbuild.host.reading_session import made_of
 from odfbuild.odf.chain.schema import schema_in_force
@@ -47,7 +48,7 @@ from odfbuild.planner.diff.query_change import is_other_version
 from odfbuild.planner.evolution.columns.derive import DerivedColumns, makes_of_events
 from odfbuild.planner.plan import Append, Plan
 from odfbuild.planner.plan.changes import Assessment, Judgement
-from odfbuild.project.config.engines import DEFAULT_ENGINE, ENGINES
+from odfbuild.project.config.engines import DEFAULT_ENGINE
 from odfbuild.project.load import Project
 from odfbuild.project.lock import Lock, read_lock
 from odfbuild.project.lock.state import Definitions
@@ -336,17 +337,12 @@ def quick_engines(
     With `elsewhere` it asks engines elsewhere, too.
     """
     queries = [event for each in declared for event in each.snapshot.metadata]
-    named = {name.lower() for name in query_engines(*queries)} & ENGINES.keys()
-    quick = {name for name in named if ENGINES[name].starts_at_once and engine_version(name)}
+    quick = quick_engine_names() & {name.lower() for name in query_engines(*queries)}
     there = _asked_elsewhere(project, queries) if elsewhere else {}
     if not quick and not there:
         yield None
         return
-    cache = project.workspace.root / "cache"
-    answers = Answers(cache / "answers.sqlite" if cache.is_dir() else None)
-    version = engine_version(DEFAULT_ENGINE) or ""
-    start = partial(QuickEngines, project, quick, there)
-    with Asker(start, version, answers, quick, there) as asker:
+    with quick_asker(project, quick, there) as asker:
         yield asker
 
 

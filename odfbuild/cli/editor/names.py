@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from odfbuild.errors import SourceSpan
 from odfbuild.executors.engine.analysis import QueryPlace
-from odfbuild.executors.engine.columns import ColumnsOf, place_in_query, query_path
+from odfbuild.executors.engine.columns import Asker, ColumnsOf, place_in_query, query_path
 from odfbuild.odf.events import DataSchema, SetInfo, SetTransform, TransformSql
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.schema.ddl import column_lines
@@ -49,19 +49,26 @@ def is_query_file(file: str) -> bool:
 
 
 class ReadDefinitions:
-    """The definitions of a project, for questions about names in them."""
+    """The definitions of a project, for questions about names in them.
+
+    `asker` tells the columns of queries for engines that start at once.
+    """
 
     def __init__(
-        self, declared: Sequence[Declared], states: Mapping[DatasetAlias, ChainState]
+        self,
+        declared: Sequence[Declared],
+        states: Mapping[DatasetAlias, ChainState],
+        asker: Asker | None = None,
     ) -> None:
         self.declared = declared
         self.states = states
+        self._asker = asker
         names = {state.dataset: alias for alias, state in states.items()}
         self._definitions = Definitions(declared, names)
 
     @cached_property
     def _columns(self) -> ColumnsOf:
-        return ColumnsOf(self._definitions, None, existing=self.states.get, static=True)
+        return ColumnsOf(self._definitions, self._asker, existing=self.states.get, static=True)
 
     def names(self) -> list[DatasetAlias]:
         """Return the datasets that an input may be."""

@@ -17,6 +17,7 @@ from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.editor.names import ReadDefinitions
 from odfbuild.cli.formats.check import CheckReport
 from odfbuild.errors import Diagnostic, InternalError, OdfBuildError
+from odfbuild.executors.engine.quick_columns import quick_asker, quick_engine_names
 from odfbuild.host.files import MOST
 from odfbuild.host.reading_session import ReadingSession, read_shown
 from odfbuild.planner.declared import Declared
@@ -105,7 +106,8 @@ class EditedProject:
             except OdfBuildError:
                 yield None
             else:
-                yield ReadDefinitions(loaded.declared, project.workspace.states())
+                with quick_asker(project, quick_engine_names()) as asker:
+                    yield ReadDefinitions(loaded.declared, project.workspace.states(), asker)
 
     def renamed(
         self, unsaved: Mapping[str, bytes], rename: Rename, old: str, new: str

@@ -30,12 +30,14 @@ class Analysis:
     """What an engine is asked: the steps of one query over inputs without rows.
 
     `vocab` is the vocabulary of the result, `version` that of the engine which the query declares.
+    A query that `preprocesses` reads what a read step declares, and needs no event time.
     """
 
     steps: tuple[QueryStep, ...]
     inputs: tuple[AnalysedInput, ...]
     vocab: DatasetVocabulary
     version: str | None = None
+    preprocesses: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,13 +59,15 @@ from odfbuild.odf.schema.columns import system_fields
 from odfbuild.odf.schema.ddl import column_lines, read_columns
 from odfbuild.odf.schema.types import inner
 from odfbuild.planner.declared import Declared, PathSteps
+from odfbuild.planner.queries import PREPROCESS_INPUT
 from odfbuild.project.lock.state import Definitions
 from odfbuild.sql.text.steps import QueryStep, is_foreign, is_of_spark, steps_of
 from odfbuild.state.memory.engine_answers import Answers
 from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
-    from odfbuild.planner.evolution.columns.derive import DerivedColumns
+    from odfbuild.planner.evolution.columns.answers import QueryInput
+    from odfbuild.planner.evolution.columns.derive import DerivedColumns, Makes
 
 
 Source: TypeAlias = SetPollingSource | AddPushSource
@@ -166,6 +168,45 @@ class Asker:
             self.unchecked[name] = error
         return None
 
+    def columns(self, makes: "Makes", inputs: "Sequence[QueryInput]") -> DataSchema | None:
+        """Return the columns of the query of a definition; see `EngineColumns`.
+
+        None where its engine is none of `engines`, refuses the query or does not answer.
+        """
+        source, transform = makes.source, makes.transform
+        query = source.preprocess if source is not None else transform and transform.transform
+        if not isinstance(query, TransformSql) or any(opaque_parts(query)):
+            return None
+        if self._engines is None or not self.asks(query.engine):
+            return None
+        try:
+            if source is not None:
+                answer = self.preprocess(query, inputs[0].schema, makes.vocab)
+            else:
+                seen = [
+                    AnalysedInput(each.name, full_schema(each.schema, each.vocab), each.vocab)
+                    for each in inputs
+                ]
+                answer = self.transform(query, seen, makes.vocab)
+        except EngineFailedError:
+            return None  # said by what judges the query
+        return answer if isinstance(answer, DataSchema) else None
+
+    def preprocess(
+        self, query: TransformSql, schema: DataSchema, vocab: DatasetVocabulary
+    ) -> Answer:
+        """Return the columns that a preprocess step gives of those that a read step declares.
+
+        Raises EngineFailedError.
+        """
+        steps = steps_of(query)
+        seen = AnalysedInput(PREPROCESS_INPUT, schema, vocab)
+        question = Analysis(steps=steps, inputs=(seen,), vocab=vocab, preprocesses=True)
+        form = _form(steps, (seen,))
+        return self._answer(
+            "preprocess", form, vocab, lambda: self._asked().analyse(question), _given_columns
+        )
+
     def source(self, source: Source, vocab: DatasetVocabulary) -> Answer:
         """Return the data columns that a source gives whose read step declares some.
 
@@ -223,6 +264,7 @@ class Asker:
         form: Any,
         vocab: DatasetVocabulary,
         ask: Callable[[], Any],
+        read: "Callable[[Callable[[], Any], DatasetVocabulary], Answer] | None" = None,
         *,
         keeps_refusals: bool = True,
     ) -> Answer:
@@ -232,7 +274,7 @@ class Asker:
             with suppress(ValueError, TypeError, KeyError):
                 return _read(known)
         try:
-            answer = _stored_columns(ask, vocab)
+            answer = (read or _stored_columns)(ask, vocab)
         except EngineFaultError as error:
             return _refusal(error)  # not kept: another engine may answer
         if keeps_refusals or isinstance(answer, DataSchema):
@@ -272,6 +314,18 @@ def _stored_columns(ask: Callable[[], Any], vocab: DatasetVocabulary) -> Answer:
 
     try:
         return data_schema(slice_schema(ask(), vocab, None), vocab)
+    except EngineFailedError:
+        raise
+    except OdfBuildError as error:
+        return _refusal(error)
+
+
+def _given_columns(ask: Callable[[], Any], _: DatasetVocabulary) -> Answer:
+    """Ask, and return the columns as they come."""
+    from odfbuild.odf.schema.arrow import from_arrow
+
+    try:
+        return from_arrow(ask())
     except EngineFailedError:
         raise
     except OdfBuildError as error:
@@ -418,24 +472,34 @@ class ColumnsOf:
     def _make(
         self, alias: DatasetAlias, *, whole: bool = True, placed: bool = False
     ) -> "DerivedColumns | None":
-        from odfbuild.planner.evolution.columns.derive import derive, makes_of_events
+        from odfbuild.planner.evolution.columns.answers import derive_with
+        from odfbuild.planner.evolution.columns.derive import makes_of_events
         from odfbuild.sql.analysis.facts import columns_alike
 
         each = self._definitions.declared[alias].snapshot
         seen: dict[str, DataSchema | None] = {}
+        vocabularies: dict[str, DatasetVocabulary | None] = {}
         for name, source in self._definitions.inputs(alias):
             found = None if source is None else self._input(name, source)
             seen[name] = None if found is None else data_schema(found.schema, found.vocab)
+            vocabularies[name] = None if found is None else found.vocab
         if any(any(opaque_parts(event)) for event in each.metadata):
             return None
         if whole and None in seen.values():
             return None
         read = columns_alike if self._static and not placed else None
+        asker = self._asker if self._static else None
         return made_of(
-            ("columns", alias, read is None),
+            ("columns", alias, read is None, asker and asker.scope),
             (each,),
-            seen,
-            lambda: derive(makes_of_events(each.kind, each.metadata), seen, read),
+            (seen, vocabularies),
+            lambda: derive_with(
+                None if asker is None else asker.columns,
+                makes_of_events(each.kind, each.metadata),
+                seen,
+                vocabularies,
+                read,
+            ),
         )
 
     def vocabularies(self, alias: DatasetAlias) -> tuple[DatasetVocabulary | None, ...]:

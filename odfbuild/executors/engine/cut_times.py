@@ -105,8 +105,10 @@ def column_sources(preprocess: Transform, schema: "pa.Schema") -> dict[str, set[
     from odfbuild.odf.schema.arrow import from_arrow
     from odfbuild.planner.queries import PREPROCESS_INPUT
     from odfbuild.sql.columns import columns_of
-    from odfbuild.sql.text.steps import steps_of
+    from odfbuild.sql.text.steps import is_of_spark, steps_of
 
+    if not is_of_spark(steps_of(preprocess)):
+        return None
     outputs = columns_of(steps_of(preprocess), {PREPROCESS_INPUT: from_arrow(schema)}).outputs
     if outputs is None or not all(each.name for each in outputs):
         return None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from odfbuild.errors import Diagnostic
 from odfbuild.executors.engine.columns import ColumnsOf, full_schema
+from odfbuild.executors.engine.quick_columns import QuickColumns
 from odfbuild.executors.testing.columns import check_problems, no_dataset
 from odfbuild.executors.testing.files import Tests
 from odfbuild.executors.testing.model import (
@@ -45,6 +46,7 @@ class Schemas:
         self.states = project.workspace.states()
         names = {state.dataset: alias for alias, state in self.states.items()}
         self.definitions = Definitions(declared, names)
+        self._engine = QuickColumns(project)
         self._lock = read_lock(project.root) or Lock()
         self._columns: ColumnsOf | None = None
         self._broken: dict[DatasetAlias, bool] = {}
@@ -93,7 +95,7 @@ class Schemas:
             existing: Mapping[DatasetAlias, ChainState] = self.states
             self._columns = ColumnsOf(
                 self.definitions,
-                None,
+                self._engine.asker,
                 known=lambda each, inputs: self._lock.schema_of(
                     self.definitions.declared[each].alias,
                     self.definitions.definition(each),

@@ -16,6 +16,7 @@ from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff import EventChange
+from odfbuild.planner.evolution.columns.answers import EngineColumns
 from odfbuild.planner.evolution.columns.compare import compare_schemas
 from odfbuild.planner.evolution.columns.derive import Makes, data_schema, derive, makes_of
 from odfbuild.planner.evolution.columns.resolve import UNTYPED, Resolver
@@ -73,6 +74,7 @@ def assess(
     *,
     policy: Policy,
     locked: Mapping[DatasetAlias, DataSchema] | None = None,
+    engine: EngineColumns | None = None,
     gate: str = DEFAULT,
     allowed: Sequence[Allowance] = (),
     protect: bool = False,
@@ -87,7 +89,8 @@ def assess(
 
     `declared` come in topological order, `current` under the names they have from now on;
     `changes` are the events to append (all of them, for a new dataset).  `locked` are data schemas
-    that an engine gave for the definitions as declared.  `against` says that `current` stands for
+    that an engine gave for the definitions as declared, `engine` is asked about the queries that no
+    text tells the columns of.  `against` says that `current` stands for
     another revision and not for chains.  `full` resolves the columns of new datasets, too, each of
     which takes a look at its query.  `remote` are inputs of repositories, which change as a pull
     brings them up to date; `pulled` are undeclared datasets that were never the project's own;
@@ -95,7 +98,7 @@ def assess(
     """
     here = {alias: each.here for alias, each in remote.items() if each.here is not None}
     current = {**current, **here}
-    work = _Assessment(declared, current, changes, locked or {}, against=against, full=full)
+    work = _Assessment(declared, current, changes, locked or {}, engine, against=against, full=full)
     work.changed_before(taken, remote)
     found = {**work.pulled(remote), **work.assessments()}
     own = {alias: state for alias, state in current.items() if alias not in {*remote, *pulled}}
@@ -116,6 +119,7 @@ class _Assessment:
         current: Mapping[DatasetAlias, ChainState],
         changes: Mapping[DatasetAlias, Sequence[EventChange]],
         locked: Mapping[DatasetAlias, DataSchema],
+        engine: EngineColumns | None,
         *,
         against: bool,
         full: bool,
@@ -125,7 +129,7 @@ class _Assessment:
         self.changes = changes
         self.against = against
         self.full = full
-        self.resolver = Resolver(current, locked, changed=changes)
+        self.resolver = Resolver(current, locked, changes, engine)
         self.refusals: dict[DatasetAlias, tuple[Diagnostic, ...]] = {}
         self.moved: dict[DatasetAlias, tuple[ColumnChange, ...]] = {}
         self.lost: dict[DatasetAlias, dict[DatasetAlias, tuple[ColumnChange, ...]]] = {}

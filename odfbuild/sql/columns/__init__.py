@@ -7,7 +7,7 @@ certain, so that it never differs from the engine's.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 
 from odfbuild.odf.events import DataSchema, DataType, DataTypeNull, DataTypeOption
 from odfbuild.sql.columns.expressions import UnknownColumn, UnknownFunction, WrongConstant
@@ -76,9 +76,10 @@ def columns_of(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | Non
     Inputs have the columns that the query sees: for a query that names the operation column also
     the system columns.
     """
+    if is_foreign(steps):
+        return unknown_columns(inputs, "an engine elsewhere reports them when the query runs")
     if not is_of_spark(steps):
-        engine = "an engine elsewhere" if is_foreign(steps) else "DataFusion"
-        return _unknown_columns(inputs, engine)
+        return _of_datafusion(steps, inputs)
     tables = NamedRelations(inputs)
     reader = Relations(tables.rows)
     rows = RelationColumns([])
@@ -107,8 +108,38 @@ def columns_of(steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | Non
     )
 
 
-def _unknown_columns(inputs: Mapping[str, DataSchema | None], engine: str) -> QueryColumns:
-    """Return the result for a query that only another engine reads: it may use any column."""
+def _of_datafusion(
+    steps: Sequence[QueryStep], inputs: Mapping[str, DataSchema | None]
+) -> QueryColumns:
+    """Return the columns of steps in DataFusion's dialect, whose types only the engine tells."""
+    from odfbuild.sql.columns.datafusion import FlowRelations, flow_shape
+
+    tables = NamedRelations(inputs)
+    reader = FlowRelations(tables.rows)
+    rows = RelationColumns([])
+    for number, step in enumerate(steps):
+        reader.step = number
+        try:
+            rows = reader.query(flow_shape(step, inputs))
+        except SqlTextError as error:
+            return _unreadable(f"step {number + 1} cannot be read: {error}")
+        if reader.doubt is not None:
+            return unknown_columns(inputs, f"{reader.doubt} is not understood here")
+        if step.alias is not None:
+            tables.steps[step.alias] = rows
+    known, unknown = _outputs(rows)
+    outputs = known and tuple(replace(each, type=None, copied=False) for each in known)
+    return QueryColumns(
+        outputs=outputs,
+        shaping=frozenset(reader.shaping),
+        star_inputs=frozenset(reader.star_inputs),
+        unknown=unknown if steps else "there is no query",
+        places=reader.places,
+    )
+
+
+def unknown_columns(inputs: Mapping[str, DataSchema | None], why: str) -> QueryColumns:
+    """Return the result for a query that is not understood: it may use any column."""
     used = (
         ColumnRef(name, field.name)
         for name, schema in inputs.items()
@@ -118,7 +149,7 @@ def _unknown_columns(inputs: Mapping[str, DataSchema | None], engine: str) -> Qu
         outputs=None,
         shaping=frozenset(used),
         star_inputs=frozenset(inputs),
-        unknown=f"{engine} reports them when the query runs",
+        unknown=why,
     )
 
 

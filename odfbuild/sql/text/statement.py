@@ -95,6 +95,9 @@ class Statement:
 class DataFusionStatement(Statement):
     """One SELECT statement in DataFusion's dialect; its shape tells nothing but equal texts.
 
+    `flow` is the shape in which columns pass through it, and nothing else; `stray` are words that
+    may be columns which the parser took for something else.
+
     `sent` is the text for the engine: without comments, and with quotes around every name that it
     would take for something else.  `carries` are the offsets in it at which columns are put first
     in each SELECT list that has no star to bring them.  `skips` tells of an OFFSET without a number
@@ -104,6 +107,8 @@ class DataFusionStatement(Statement):
     sent: str
     carries: tuple[int, ...]
     skips: bool
+    flow: QueryShape
+    stray: frozenset[str]
 
     def carrying(self, columns: str) -> str:
         """Return the text for the engine with some columns carried through every SELECT."""

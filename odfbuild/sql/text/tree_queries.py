@@ -74,7 +74,7 @@ class Gathered:
 
 def gather(tree: Any) -> Gathered:
     """Return what the tree of a statement says.  Raises SqlTextError."""
-    shaper = _Shaper()
+    shaper = Shaper()
     query = shaper.query(tree)
     return Gathered(
         query=query,
@@ -89,7 +89,7 @@ def gather(tree: Any) -> Gathered:
     )
 
 
-class _Shaper(TreeWalk):
+class Shaper(TreeWalk):
     """One walk over the tree; `local` are the common table expressions in scope."""
 
     def __init__(self) -> None:

@@ -42,7 +42,7 @@ __all__ = [
     "span_of",
 ]
 
-ENGINES = {"spark": "4.3.0+odfbuild.1"}
+ENGINES = {"spark": "4.3.0+odfbuild.1", "datafusion": "55.0.0+odfbuild.5"}
 TODAY = date(2026, 6, 1)
 COLUMNS = ("event_time TIMESTAMP", "id BIGINT", "fee DECIMAL(18,2)", "note STRING")
 

@@ -328,10 +328,12 @@ def _columns(
     project: app.Opened, loaded: Project
 ) -> Mapping[DatasetAlias, tuple[tuple[str, ...] | None, str]]:
     """Return the columns of every declared dataset as far as they are known, and its event time."""
+    from odfbuild.executors.engine.quick_columns import QuickColumns
     from odfbuild.planner.evolution.columns.derive import makes_of_events
     from odfbuild.planner.evolution.columns.resolve import Resolver
 
-    resolver = Resolver({}, locked_schemas(project.root, loaded))
+    engine = QuickColumns(project)
+    resolver = Resolver({}, locked_schemas(project.root, loaded), engine=engine)
     makes = {
         each.alias: makes_of_events(each.snapshot.kind, each.snapshot.metadata)
         for each in loaded.declared

@@ -17,7 +17,7 @@ from odfbuild.executors.engine.arrow.requirements import repeated_name
 from odfbuild.executors.engine.datafusion import query, transform
 from odfbuild.executors.engine.datafusion.aggregates import aggregates_of, check_aggregates
 from odfbuild.executors.engine.datafusion.constants import check_constants
-from odfbuild.executors.engine.datafusion.session import last_of, query_context, rows_of
+from odfbuild.executors.engine.datafusion.session import columns, last_of, query_context, rows_of
 from odfbuild.executors.engine.datafusion.sums import check_fit
 from odfbuild.executors.engine.protocol import RawQueryWork, TransformWork
 from odfbuild.odf.schema.arrow import to_arrow
@@ -124,6 +124,8 @@ class DataFusionEngine:
 
     def analyse(self, question: Analysis) -> pa.Schema:
         """Return the columns that a query gives.  Raises InvalidQueryError."""
+        if question.preprocesses:
+            return self._given_columns(question)
         ops = {each.vocab.operation_type_column for each in question.inputs}
         ops.add(question.vocab.operation_type_column)
         aliases = [each.alias for each in question.inputs]
@@ -141,6 +143,17 @@ class DataFusionEngine:
             found = transform.result_schema(question.steps, inputs, question.vocab, raw=raw)
             check_constants(question.steps, transform.texts_of(question.steps), inputs)
         return found
+
+    def _given_columns(self, question: Analysis) -> pa.Schema:
+        """Return the columns that a preprocess query gives of what a source declares."""
+        (source,) = question.inputs
+        facts = _facts(question.steps, [source.alias], _OF_INGEST)
+        schema = pa.schema([each.with_nullable(True) for each in to_arrow(source.schema)])
+        with self._running(), query_context(spill=None, clock=True) as context:
+            context.add(source.alias, schema.empty_table())
+            frame = last_of(context, transform.texts_of(facts.steps))
+            check_aggregates(aggregates_of(frame))
+            return columns(frame)
 
     def query(self, request: "QueryRequest") -> Frame:
         """Answer a question; see `Querier`."""

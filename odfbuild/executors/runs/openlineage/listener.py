@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
 
 from odfbuild.errors import Diagnostic, OdfBuildError
+from odfbuild.executors.engine.quick_columns import QuickColumns
 from odfbuild.executors.runs.openlineage.model import (
     EventType,
     Job,
@@ -189,7 +190,7 @@ def openlineage_events(
     sinks += [] if endpoint is None else [ServerSink(endpoint)]
     namespace = os.environ.get("OPENLINEAGE_NAMESPACE") or project.config.openlineage.namespace
     namespace = namespace or f"odf://{project.config.name}/{project.target}"
-    subjects = Subjects(project.workspace, namespace, _homes(project))
+    subjects = Subjects(project.workspace, namespace, _homes(project), QuickColumns(project))
     told = RunListener(made := LineageListener(subjects, namespace, tuple(sinks), watched))
     whole = False
     try:

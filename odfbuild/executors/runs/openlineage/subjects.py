@@ -39,14 +39,25 @@ from odfbuild.state.workspace import Workspace
 from odfbuild.texts.redaction import without_secrets
 
 if TYPE_CHECKING:
+    from odfbuild.planner.evolution.columns.answers import EngineColumns
     from odfbuild.sql.columns.output import ColumnRef as Used
 
 
 class Subjects:
-    """Describes the datasets of a workspace; `homes` are namespaces of some of them."""
+    """Describes the datasets of a workspace; `homes` are namespaces of some of them.
 
-    def __init__(self, workspace: Workspace, namespace: str, homes: Mapping[UUID, str]) -> None:
+    `engine` is asked about queries whose columns no text tells.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        namespace: str,
+        homes: Mapping[UUID, str],
+        engine: "EngineColumns | None" = None,
+    ) -> None:
         self._workspace = workspace
+        self._engine = engine
         self._namespace = namespace
         self._homes = homes
         self._names: dict[DatasetId, DatasetAlias] = {}
@@ -159,8 +170,10 @@ class Subjects:
             name, read = self._alias(id), self._workspace.dataset(id).state()
             if name is not None and read is not None:
                 known[name] = read
-        made = Resolver(known, {}).columns_before(alias)
+        made = Resolver(known, {}, engine=self._engine).columns_before(alias)
         if made is None or made.columns is None or made.query is None:
+            return None
+        if made.query.outputs is None:
             return None
 
         named = {name: self._dataset_name(id) for name, id in inputs.items()}

@@ -169,7 +169,9 @@ def _of_source(
     time = makes.vocab.event_time_column
     fields = tuple(_stored_fields(read.fields))
     lost = time not in {each.name for each in fields}
-    return _as_stored(makes, tuple(DerivedColumn(f.name, f.type) for f in fields), lost_time=lost)
+    return stored_columns(
+        makes, tuple(DerivedColumn(f.name, f.type) for f in fields), lost_time=lost
+    )
 
 
 def _read_schema(source: SetPollingSource | AddPushSource) -> DataSchema | None:
@@ -200,7 +202,7 @@ def _of_query(
     )
     time = makes.vocab.event_time_column
     lost = all(each.name != time for each in outputs)
-    made = _as_stored(makes, outputs, lost_time=lost)
+    made = stored_columns(makes, outputs, lost_time=lost)
     return replace(made, query=found, steps=steps, inputs=inputs)
 
 
@@ -218,16 +220,16 @@ def _seen(makes: Makes, inputs: Mapping[str, DataSchema | None]) -> Mapping[str,
     }
 
 
-def _as_stored(
+def stored_columns(
     makes: Makes, columns: tuple[DerivedColumn, ...], *, lost_time: bool
 ) -> DerivedColumns:
-    """Put the columns as they are stored; a root without event time gets that of the fetch."""
+    """Return the columns as they are stored; a root without event time gets that of the fetch."""
     vocab = makes.vocab
     if lost_time and makes.kind is DatasetKind.ROOT:
         columns = (DerivedColumn(vocab.event_time_column, EVENT_TIME), *columns)
     time = [each for each in columns if each.name == vocab.event_time_column]
     first = [replace(e, type=None if e.type is None else inner(e.type)) for e in time[:1]]
-    hidden = _hidden(vocab) | {vocab.event_time_column}
+    hidden = hidden_names(vocab) | {vocab.event_time_column}
     rest = [each for each in columns if each.name not in hidden]
     return DerivedColumns(columns=(*first, *rest), lost_time=lost_time)
 
@@ -237,12 +239,13 @@ def _in_stored_order(
 ) -> tuple[DataField, ...]:
     time = vocab.event_time_column
     first = [DataField(time, inner(each.type)) for each in fields if each.name == time]
-    hidden = _hidden(vocab) | {time}
+    hidden = hidden_names(vocab) | {time}
     rest = (DataField(each.name, each.type) for each in fields if each.name not in hidden)
     return (*first, *rest)
 
 
-def _hidden(vocab: DatasetVocabulary) -> set[str]:
+def hidden_names(vocab: DatasetVocabulary) -> set[str]:
+    """Return the names of the system columns but for the event time."""
     return {vocab.offset_column, vocab.operation_type_column, vocab.system_time_column}
 
 

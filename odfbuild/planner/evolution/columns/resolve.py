@@ -13,6 +13,7 @@ from odfbuild.odf.chain.state import ChainState, input_name
 from odfbuild.odf.events import (
     DataField,
     DataSchema,
+    DatasetVocabulary,
     DataType,
     DataTypeList,
     DataTypeMap,
@@ -24,12 +25,12 @@ from odfbuild.odf.events import (
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.schema.types import inner, is_optional, optional
+from odfbuild.planner.evolution.columns.answers import EngineColumns, derive_with
 from odfbuild.planner.evolution.columns.derive import (
     DerivedColumn,
     DerivedColumns,
     Makes,
     data_schema,
-    derive,
     makes_of,
 )
 from odfbuild.planner.evolution.columns.query_diff import QueryRewrite, compare_queries
@@ -54,7 +55,8 @@ class Resolved:
 class Resolver:
     """Works out schemas lazily and once; `changed` are the datasets whose definition changes.
 
-    `locked` are the answers of an engine for the definitions as they are declared.
+    `locked` are the answers of an engine for the definitions as they are declared; `engine`
+    is asked about queries whose columns no text tells, as they are and as they were.
     """
 
     def __init__(
@@ -62,12 +64,14 @@ class Resolver:
         current: Mapping[DatasetAlias, ChainState],
         locked: Mapping[DatasetAlias, DataSchema],
         changed: Collection[DatasetAlias] = (),
+        engine: EngineColumns | None = None,
     ) -> None:
         self.current = current
         self.by_id = {state.dataset: alias for alias, state in current.items()}
         self.parsed: list[DatasetAlias] = []
         self._locked = locked
         self._changed = frozenset(changed)
+        self._engine = engine
         self._new: dict[DatasetAlias, Makes] = {}
         self._before: dict[DatasetAlias, Resolved] = {}
         self._after: dict[DatasetAlias, Resolved] = {}
@@ -106,7 +110,7 @@ class Resolver:
             return None
         if alias not in self._made_before:
             seen = self._inputs(state.transform, lambda each: self.before(each).schema)
-            self._made_before[alias] = self._derive(alias, makes_of(state), seen)
+            self._made_before[alias] = self._derive(alias, makes_of(state), seen, self._old_vocab)
         return self._made_before[alias]
 
     def columns_after(self, alias: DatasetAlias) -> DerivedColumns | None:
@@ -116,7 +120,7 @@ class Resolver:
             return self.columns_before(alias)
         if alias not in self._made_after:
             seen = self._inputs(makes.transform, self.seen)
-            self._made_after[alias] = self._derive(alias, makes, seen)
+            self._made_after[alias] = self._derive(alias, makes, seen, self._new_vocab)
         return self._made_after[alias]
 
     def inputs(self, transform: SetTransform | None) -> tuple[tuple[str, DatasetAlias | None], ...]:
@@ -138,11 +142,30 @@ class Resolver:
         }
 
     def _derive(
-        self, alias: DatasetAlias, makes: Makes, seen: Mapping[str, DataSchema | None]
+        self,
+        alias: DatasetAlias,
+        makes: Makes,
+        seen: Mapping[str, DataSchema | None],
+        vocab: Callable[[DatasetAlias], DatasetVocabulary | None],
     ) -> DerivedColumns:
         if makes.steps:
             self.parsed.append(alias)
-        return derive(makes, seen)
+        return derive_with(self._engine, makes, seen, self._vocabularies(makes, vocab))
+
+    def _vocabularies(
+        self, makes: Makes, vocab: Callable[[DatasetAlias], DatasetVocabulary | None]
+    ) -> Mapping[str, DatasetVocabulary | None]:
+        """Return the names of the system columns of the inputs of a query."""
+        inputs = self.inputs(makes.transform)
+        return {name: None if alias is None else vocab(alias) for name, alias in inputs}
+
+    def _old_vocab(self, alias: DatasetAlias) -> DatasetVocabulary | None:
+        state = self.current.get(alias)
+        return None if state is None else state.vocab
+
+    def _new_vocab(self, alias: DatasetAlias) -> DatasetVocabulary | None:
+        makes = self._new.get(alias)
+        return self._old_vocab(alias) if makes is None else makes.vocab
 
     def _needed_before(self, alias: DatasetAlias) -> Sequence[DatasetAlias]:
         state = self.current.get(alias)

@@ -26,6 +26,7 @@ from odfbuild.sql.text.steps import steps_of
 from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
+    from odfbuild.planner.evolution.columns.answers import EngineColumns
     from odfbuild.sql.columns import QueryColumns
     from odfbuild.sql.columns.output import ColumnRef
 
@@ -166,7 +167,7 @@ class ColumnUse:
     """What the declared queries say of columns.
 
     Schemas of inputs are those of the chains in `current`, or of the definitions, or else those in
-    `locked`.
+    `locked`; `engine` is asked about queries whose columns no text tells.
     """
 
     def __init__(
@@ -174,9 +175,10 @@ class ColumnUse:
         declared: Iterable[Declared],
         current: Mapping[DatasetAlias, ChainState],
         locked: Mapping[DatasetAlias, DataSchema],
+        engine: "EngineColumns | None" = None,
     ) -> None:
         self._declared = tuple(declared)
-        self._resolver = Resolver(current, locked)
+        self._resolver = Resolver(current, locked, engine=engine)
         self._inputs: dict[DatasetAlias, dict[str, DatasetAlias]] = {}
         self._readers: dict[DatasetAlias, list[DatasetAlias]] = {}
         self._transforms: dict[DatasetAlias, SetTransform] = {}
@@ -193,6 +195,8 @@ class ColumnUse:
         """Return the columns of a dataset; None if they cannot be determined."""
         found = self._resolver.columns_after(dataset)
         if found is None or found.columns is None:
+            return None
+        if dataset in self._transforms and (found.query is None or found.query.outputs is None):
             return None
         inputs = self._inputs.get(dataset, {})
         return tuple(

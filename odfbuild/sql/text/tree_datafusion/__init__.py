@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
 from typing import Any, Final
@@ -102,6 +103,8 @@ class _Reader:
     def statement(self) -> DataFusionStatement:
         from sqlglot import exp
 
+        from odfbuild.sql.text.tree_datafusion.shape import shape_of, stray_words
+
         self._check_windows()
         self._check_offsets()
         self._check_clauses()
@@ -121,7 +124,7 @@ class _Reader:
         calls = tuple(self._calls())
         parts = {each.alias for each in self.tree.find_all(exp.CTE)}
         tables = [each for each in self.tree.find_all(exp.Table) if each.name not in parts]
-        return DataFusionStatement(
+        found = DataFusionStatement(
             text=self.text,
             tokens=tuple(map(_token, self.tokens)),
             selects=tuple(starts),
@@ -153,7 +156,11 @@ class _Reader:
             shape=Unknown("a query of DataFusion", (Literal("text", self.sent),)),
             sent=self.sent,
             carries=carries,
+            flow=Unknown("a query of DataFusion"),
+            stray=stray_words(self.tree, self.words),
         )
+        self._move_places()  # what is above reads them as they are in the text for the engine
+        return replace(found, flow=shape_of(self.tree))
 
     # Reading
 
@@ -509,6 +516,15 @@ class _Reader:
         if any(each.is_star or not isinstance(each, exp.Alias | exp.Column) for each in items):
             return None
         return tuple(each.alias_or_name for each in items)
+
+    def _move_places(self) -> None:
+        """Give all nodes of the tree their places in the user's text."""
+        for node in self.tree.walk():
+            meta = node.meta
+            if "start" in meta:
+                place = self._place(meta["start"], meta["end"] + 1 - meta["start"])
+                meta.update(start=place.start, end=place.start + place.length - 1)
+                meta.update(line=place.line, col=place.column + place.length - 1)
 
     def _place(self, at: int, length: int) -> TextPlace:
         """Return a place in the user's text, given one in the text for the engine."""
