@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from hashlib import sha3_256
 from pathlib import Path
 from threading import Lock
+from typing import Protocol
 
 from odfbuild.host.json_text import parse_json
 from odfbuild.odf.identity import DatasetId
@@ -51,6 +52,18 @@ class Caller:
         return None if self.token is None else self.token.account
 
 
+class PrivateMarks(Protocol):
+    """Which datasets were pushed as private."""
+
+    def __contains__(self, id: object) -> bool: ...
+
+    def add(self, id: DatasetId) -> None:
+        """Make a dataset private."""
+
+    def discard(self, id: DatasetId) -> None:
+        """Make a dataset public."""
+
+
 class PrivateDatasets:
     """The datasets that were pushed as private: a file with their ids."""
 
@@ -89,10 +102,10 @@ class PrivateDatasets:
 class Access:
     """The rules of one server."""
 
-    def __init__(self, settings: ServerSettings) -> None:
+    def __init__(self, settings: ServerSettings, private: "PrivateMarks | None" = None) -> None:
         self._settings = settings
         self.tokens = TokenFile(settings.tokens)
-        self.private = PrivateDatasets(settings.tokens.with_name("private.json"))
+        self.private = private or PrivateDatasets(settings.tokens.with_name("private.json"))
 
     def caller(self, headers: Mapping[str, str]) -> Caller:
         """Return the caller by the headers.  Raises AccessError (401) for an invalid token."""

@@ -19,7 +19,6 @@ from itertools import chain
 from typing import Any
 from urllib.parse import quote
 
-from anyio.to_thread import run_sync
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -32,6 +31,8 @@ from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.repositories.smart.messages import VERSION, VERSION_HEADER, HeaderRow, TransferUrl
 from odfbuild.serve.access import AccessError, Caller, account_id, check_version
+from odfbuild.serve.files.place import store_refusal
+from odfbuild.serve.files.uploads import PUSH_HEADER
 from odfbuild.serve.live.routes import LiveRoutes
 from odfbuild.serve.query.answers import Answers
 from odfbuild.serve.query.routes import QueryRoutes
@@ -50,14 +51,15 @@ from odfbuild.serve.smart.pull import answer_pull
 from odfbuild.serve.smart.push import HeadJudge, SmartPush
 from odfbuild.serve.smart.signed_pushes import SignedPushes
 from odfbuild.serve.tokens import ServerTokenFileError
-from odfbuild.serve.uploads import PUSH_HEADER
 from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.remote.view.outage import OUTAGES, is_outage
 
 _LOG = logging.getLogger("odfbuild.serve.access")
 _ERRORS = logging.getLogger("odfbuild.serve")
 _ANSWERED_IN_JSON = frozenset(
     {"query", "verify", "tail", "metadata", "history", "origins", "status", "runs"}
 )
+_LATER = {"retry-after": "2"}
 _ONE_TENANT = "odfbuild"  # the account of all datasets for clients that need one
 _Messages = Callable[[], Awaitable[Any]]
 _Sending = Callable[[Any], Awaitable[None]]
@@ -111,12 +113,18 @@ async def _refused(request: Request, error: Exception) -> Response:
         return _error_response(request, error.status_code, f"{error.detail}.", error.headers)
     assert isinstance(error, AccessError)  # noqa: S101 - for types
     headers = {"www-authenticate": "Bearer"} if error.status == 401 else None
+    if error.__cause__ is not None and is_outage(error.__cause__):
+        _noted_outage(error.__cause__)
+        headers = _LATER
     return _error_response(request, error.status, error.text, headers)
 
 
 async def _unreadable(request: Request, error: Exception) -> Response:
     """Return the response to an error of a dataset, which is logged."""
     assert isinstance(error, OdfBuildError)  # noqa: S101 - for types
+    if is_outage(error):
+        refusal = _noted_outage(error)
+        return _error_response(request, refusal.status, refusal.text, _LATER)
     _ERRORS.warning("%s: %s", error.code, error.what)
     return _error_response(request, 500, f"The dataset cannot be read: {error.code}.", None)
 
@@ -125,6 +133,13 @@ async def _failed(request: Request, error: Exception) -> Response:
     """Return the response to an error of the server, which is logged."""
     reason = f": {error.code}" if isinstance(error, OdfBuildError) else ""
     return _error_response(request, 500, f"The server failed{reason}.", None)
+
+
+def _noted_outage(error: BaseException) -> AccessError:
+    """Return the refusal for an error of the store, which is logged."""
+    if isinstance(error, OdfBuildError):
+        _ERRORS.warning("%s: %s", error.code, error.what)
+    return store_refusal(error)
 
 
 def _error_response(
@@ -169,10 +184,10 @@ class _Routes:
             id = DatasetId.parse(request.path_params["id"])
         except OdfBuildError:
             raise AccessError(404, "This is not the id of a dataset.") from None
-        alias = (await run_sync(self._served.workspace.aliases)).get(id)
+        alias = (await self._served.place.reading(self._served.workspace.aliases)).get(id)
         if alias is None or not self._served.is_served(alias):
             raise AccessError(404, "There is no such dataset.")
-        self._served.access.check_read(caller, alias, id)
+        await self._served.place.reading(self._served.access.check_read, caller, alias, id)
         owner = alias.account or _ONE_TENANT
         return JSONResponse(
             {
@@ -184,7 +199,7 @@ class _Routes:
 
     async def index(self, request: Request) -> Response:
         caller = self._caller(request)
-        return JSONResponse(await run_sync(self._listed, caller))
+        return JSONResponse(await self._served.place.reading(self._listed, caller))
 
     def _listed(self, caller: Caller) -> dict[str, Any]:
         """Return the datasets that a caller may read, with their heads."""
@@ -196,27 +211,27 @@ class _Routes:
     # rows and metadata
 
     async def tail(self, request: Request) -> Response:
-        alias, dataset, caller = self._read(request)
+        alias, dataset, caller = await self._read(request)
         found = await self.questions.tail(request, alias, dataset)
         self._served.access.check_token(caller)
         return found
 
     async def origins(self, request: Request) -> Response:
-        alias, dataset, caller = self._read(request)
+        alias, dataset, caller = await self._read(request)
         found = await self.questions.origins(request, alias, dataset, caller)
         self._served.access.check_token(caller)
         return found
 
     async def metadata(self, request: Request) -> Response:
-        return await self.questions.metadata(request, self._read(request)[1])
+        return await self.questions.metadata(request, (await self._read(request))[1])
 
     async def history(self, request: Request) -> Response:
-        return await self.live.history(request, self._read(request)[1])
+        return await self.live.history(request, (await self._read(request))[1])
 
     # files
 
     async def ref(self, request: Request) -> Response:
-        return await get_ref(request, self._read(request)[1])
+        return await get_ref(request, self._served, (await self._read(request))[1])
 
     async def object(self, request: Request) -> Response:
         kind = request.path_params["kind"]
@@ -224,31 +239,39 @@ class _Routes:
             raise AccessError(404, "There is no such file.")
         if request.method == "PUT":
             return await self._put(request)
-        alias, dataset, caller = self._read(request)
-        return await get_object(request, dataset, self._access_check(caller, alias, dataset))
+        alias, dataset, caller = await self._read(request)
+        check = self._access_check(caller, alias, dataset)
+        return await get_object(request, self._served, dataset, check)
 
     async def attestation(self, request: Request) -> Response:
-        alias, dataset, caller = self._read(request)
+        alias, dataset, caller = await self._read(request)
         if request.method == "PUT":
             return await put_attestation(request, self._served, dataset, alias, caller)
-        return await get_attestation(request, dataset)
+        return await get_attestation(request, self._served, dataset)
 
     async def _put(self, request: Request) -> Response:
         if request.path_params["kind"] == "blocks":
             raise AccessError(405, "Blocks are sent by a push, not by PUT.")
         alias = self._alias(request)
         caller = self._caller(request)
-        dataset = self._served.find(caller, alias)
-        self._served.access.check_write(caller, alias, None if dataset is None else dataset.id)
+        await self._served.place.reading(self._writable, caller, alias)
         return await put_object(request, self._served, alias, caller)
 
-    def _read(self, request: Request) -> tuple[DatasetAlias, Dataset, Caller]:
+    async def _read(self, request: Request) -> tuple[DatasetAlias, Dataset, Caller]:
         """Return the dataset of a request; raises AccessError if the caller may not read it."""
         alias, caller = self._alias(request), self._caller(request)
+        return alias, await self._served.place.reading(self._readable, caller, alias), caller
+
+    def _readable(self, caller: Caller, alias: DatasetAlias) -> Dataset:
         dataset = self._served.find(caller, alias)
         self._served.access.check_read(caller, alias, None if dataset is None else dataset.id)
         assert dataset is not None  # noqa: S101 - what may be read is there
-        return alias, dataset, caller
+        return dataset
+
+    def _writable(self, caller: Caller, alias: DatasetAlias) -> None:
+        """Raise AccessError if a caller may not push to a name."""
+        dataset = self._served.find(caller, alias, self._served.place.changed)
+        self._served.access.check_write(caller, alias, None if dataset is None else dataset.id)
 
     def _access_check(
         self, caller: Caller, alias: DatasetAlias, dataset: Dataset
@@ -267,10 +290,8 @@ class _Routes:
         limits = self._served.settings.limits
         try:
             alias, caller = self._alias(socket), self._caller(socket)
-            dataset = self._served.find(caller, alias)
-            self._served.access.check_read(caller, alias, None if dataset is None else dataset.id)
+            dataset = await self._served.place.reading(self._readable, caller, alias)
             check_version(socket.headers)
-            assert dataset is not None  # noqa: S101 - what may be read is there
             with self._served.transfer("pull", _caller_key(socket, caller)):
                 await socket.accept()
                 frames = Frames(socket, limits.message)
@@ -279,17 +300,20 @@ class _Routes:
                     return self._address(socket, alias, kind, hash)
 
                 check_access = self._access_check(caller, alias, dataset)
-                await answer_pull(frames, dataset, address_of, limits, check_access)
+                await answer_pull(
+                    frames, dataset, address_of, limits, check_access, self._served.place
+                )
                 await frames.close()
         except AccessError as error:
             await _deny(socket, error)
+        except OUTAGES as error:
+            await _deny(socket, _noted_outage(error))
 
     async def push(self, socket: WebSocket) -> None:
         limits = self._served.settings.limits
         try:
             alias, caller = self._alias(socket), self._caller(socket)
-            dataset = self._served.find(caller, alias)
-            self._served.access.check_write(caller, alias, None if dataset is None else dataset.id)
+            await self._served.place.reading(self._writable, caller, alias)
             check_version(socket.headers)
             with self._served.transfer("push", _caller_key(socket, caller)):
                 await socket.accept()
@@ -303,6 +327,8 @@ class _Routes:
                 await frames.close()
         except AccessError as error:
             await _deny(socket, error)
+        except OUTAGES as error:
+            await _deny(socket, _noted_outage(error))
 
     def _address(
         self,

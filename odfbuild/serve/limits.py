@@ -24,6 +24,10 @@ class ServerLimits:
     seconds and `memory`, and is a document of at most `question` with an answer of at most `rows`
     and `output`. At most `calls` of FlightSQL run at once.  One answer has blocks of a history, or
     events of a run, of at most `page` together.
+
+    What is read of a workspace in a store was asked for there at most `age` seconds ago, and heads
+    of all datasets so seldom that they are at most `heads` requests a second; at most `waits`
+    threads wait for the store.
     """
 
     head: int = 16 << 10
@@ -55,3 +59,6 @@ class ServerLimits:
     output: int = 32 << 20
     page: int = 4 << 20
     calls: int = 64
+    age: float = 2.0
+    heads: int = 50
+    waits: int = 64

@@ -1,5 +1,6 @@
 """State of a running server: workspace, access, uploads and transfers."""
 
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -10,9 +11,10 @@ from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias, is_name
 from odfbuild.serve.access import Access, AccessError, Caller
+from odfbuild.serve.files.place import ServedPlace, check_outage
+from odfbuild.serve.files.uploads import Uploads
 from odfbuild.serve.listing import DamagedDataset, ServerIndex
 from odfbuild.serve.settings import ServerSettings
-from odfbuild.serve.uploads import Uploads
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.workspace import MissingHeadError, UnusableNameError, Workspace
 
@@ -22,13 +24,17 @@ class Served:
 
     def __init__(self, settings: ServerSettings) -> None:
         self.settings = settings
-        self.workspace = Workspace(settings.workspace)
-        self.access = Access(settings)
+        self.place = ServedPlace(settings)
+        self.workspace = self.place.workspace
+        view = self.place.view
+        self.access = Access(settings, None if view is None else view.visibility)
         self.uploads = Uploads(self.workspace, settings.limits)
         self.index = ServerIndex(self.workspace)
         self.ends = Event()
         self._states: dict[DatasetId, ChainState] = {}
         self._lock = Lock()
+        self._asking = Lock()
+        self._recent: tuple[Mapping[DatasetAlias, ChainState] | None, float] = None, 0.0
         self._transfers: dict[str, Counter[str]] = {
             verb: Counter() for verb in ("pull", "push", "answer")
         }
@@ -44,25 +50,47 @@ class Served:
             raise AccessError(404, "There is no such dataset.")
         return DatasetAlias(account, name)
 
-    def find(self, caller: Caller, alias: DatasetAlias) -> Dataset | None:
+    def find(
+        self, caller: Caller, alias: DatasetAlias, workspace: Workspace | None = None
+    ) -> Dataset | None:
         """Return the dataset of a name; None if there is none, whether or not it may be read.
 
         Raises AccessError (400, 500); of a damaged one only if the caller may read or change it.
         """
+        workspace = workspace or self.workspace
         try:
-            return self.workspace.open(alias)
+            return workspace.open(alias)
         except ProtocolError:
             return None
         except UnusableNameError as error:
             raise AccessError(400, f"{error.what}: {error.why}.") from error
         except OdfBuildError as error:
-            id = self.workspace.names().get(alias)
+            check_outage(error)
+            id = workspace.names().get(alias)
             if self.access.sees(caller, alias, id) or self.access.changes(caller, alias):
                 raise AccessError(500, f"The dataset cannot be read: {error.code}.") from error
             return None
 
     def states(self) -> Mapping[DatasetAlias, ChainState]:
-        """Return the states of all datasets but damaged ones; only new heads are read."""
+        """Return the states of all datasets but damaged ones; only new heads are read.
+
+        Of a workspace in a store they are those of a moment ago, the longer the more there are.
+        """
+        if self.place.view is None:
+            return self._states_now()
+        limits = self.settings.limits
+        with self._asking:
+            found, at = self._recent
+            if found is None or time.monotonic() - at > max(limits.age, len(found) / limits.heads):
+                found, at = self._states_now(), time.monotonic()
+                self._recent = found, at
+            return found
+
+    def note_change(self) -> None:
+        """Read all states anew when they are asked for: a push was received."""
+        self._recent = None, 0.0
+
+    def _states_now(self) -> Mapping[DatasetAlias, ChainState]:
         names = self.workspace.names()
         heads = self.workspace.heads(names.values())
         with self._lock:
@@ -75,6 +103,9 @@ class Served:
             for id in moved.values():
                 known.pop(id, None)
             known.update((each.dataset, each) for each in self.workspace.states(moved).values())
+            for id in moved.values():
+                if id not in known and (error := self.workspace.damage_of(id)) is not None:
+                    check_outage(error)
             return {a: known[id] for a, id in names.items() if id in heads and id in known}
 
     def damage(
@@ -99,10 +130,12 @@ class Served:
         """Return the code of what is wrong with a dataset; None if it was made just now."""
         error = self.workspace.damage_of(id)
         if error is not None:
+            check_outage(error)
             return error.code
         try:
             is_there = self.workspace.dataset(id).head() is not None
         except OdfBuildError as wrong:
+            check_outage(wrong)
             return wrong.code
         return None if is_there else MissingHeadError(alias).code
 

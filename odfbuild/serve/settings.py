@@ -56,12 +56,16 @@ class FlightAddress:
 class ServerSettings:
     """The workspace to serve, and the options of its server.
 
+    With `store` the workspace is there, by its URL, and `workspace` is the folder of this machine
+    for it; `is_named` says that the user's policy names the store.
     `accept_signed` are patterns of names of datasets that may be pushed to by signature alone.
     With `flight`, FlightSQL is served, too.
     """
 
     workspace: Path
     tokens: Path
+    store: str | None = None
+    is_named: bool = False
     is_multi_tenant: bool = False
     anonymous_read: bool = False
     accept_signed: tuple[str, ...] = ()

@@ -4,18 +4,15 @@ A file named by a hash never changes, so clients may cache it for a year; a refe
 """
 
 import asyncio
-import os
 import re
 import time
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from anyio.to_thread import run_sync
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from odfbuild.errors import OdfBuildError, ProtocolError
-from odfbuild.host.files import open_descriptor
 from odfbuild.host.pace import Pace
 from odfbuild.odf.identity import Multicodec, Multihash
 from odfbuild.odf.refs import DatasetAlias
@@ -24,12 +21,15 @@ from odfbuild.repositories.signatures.attestation import better_attestation, ver
 from odfbuild.repositories.signatures.delegation import withdrawn_of
 from odfbuild.repositories.signatures.delegation_lists import keep_delegations
 from odfbuild.serve.access import AccessError, Caller
+from odfbuild.serve.files.bodies import ObjectBody, object_body
+from odfbuild.serve.files.place import check_outage
+from odfbuild.serve.files.uploads import PUSH_HEADER
 from odfbuild.serve.served import Served
 from odfbuild.serve.tokens import TokenScope
-from odfbuild.serve.uploads import PUSH_HEADER
 from odfbuild.state.chain.attestations import DELEGATIONS, AttestationName
 from odfbuild.state.chain.dataset import Dataset, holds
 from odfbuild.state.chain.heads import HEAD
+from odfbuild.state.remote.view.outage import OUTAGES
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -40,12 +40,13 @@ _RANGE = re.compile(r"bytes=(\d*)-(\d*)")
 OBJECTS = ("blocks", "data", "checkpoints")
 
 
-async def get_ref(request: "Request", dataset: Dataset) -> Response:
+async def get_ref(request: "Request", served: Served, dataset: Dataset) -> Response:
     """Return the hash of a reference, as text."""
     name = request.path_params["ref"]
     try:
-        hash = await run_sync(dataset.stores.heads.read, name)
-    except OdfBuildError:
+        hash = await served.place.reading(dataset.stores.heads.read, name)
+    except OdfBuildError as error:
+        check_outage(error)
         hash = None
     if hash is None:
         raise AccessError(404, "There is no such reference.")
@@ -53,26 +54,22 @@ async def get_ref(request: "Request", dataset: Dataset) -> Response:
 
 
 async def get_object(
-    request: "Request", dataset: Dataset, check_access: Callable[[], None]
+    request: "Request", served: Served, dataset: Dataset, check_access: Callable[[], None]
 ) -> Response:
     """Return an object, or the requested range of it.
 
     Before each piece, `check_access` raises AccessError if the caller may no longer read.
     """
     kind, hash = request.path_params["kind"], _hash(request)
-    stores = {
-        "blocks": dataset.stores.blocks,
-        "data": dataset.stores.data,
-        "checkpoints": dataset.stores.checkpoints,
-    }
-    return await _file(request, stores[kind].path(hash), str(hash), check_access)
+    body = await served.place.opening(object_body, served.place, dataset, kind, hash)
+    return _object(request, body, str(hash), check_access)
 
 
-async def get_attestation(request: "Request", dataset: Dataset) -> Response:
+async def get_attestation(request: "Request", served: Served, dataset: Dataset) -> Response:
     """Return the envelope that signs a head."""
     name = _attested(request)
     try:
-        found = await run_sync(dataset.stores.attestations.get, name)
+        found = await served.place.reading(dataset.stores.attestations.get, name)
     except OSError:
         found = None
     if found is None:
@@ -118,7 +115,8 @@ async def put_attestation(
         found += piece
         if len(found) > LARGEST_ATTESTATION:
             raise AccessError(413, f"An attestation has at most {LARGEST_ATTESTATION:,} bytes.")
-    await run_sync(_keep, dataset, name, bytes(found))
+    changed = served.place.changed.dataset(dataset.id)
+    await served.place.reading(_keep, changed, name, bytes(found))
     return PlainTextResponse("", 201)
 
 
@@ -128,6 +126,7 @@ def _keep(dataset: Dataset, name: AttestationName, envelope: bytes) -> None:
         try:
             keep_delegations(kept, envelope, dataset.id)
         except OdfBuildError as error:
+            check_outage(error)
             raise AccessError(400, error.what) from None
     elif head is None or not holds(dataset, name, head):
         raise AccessError(409, "This is not a block of the chain.")
@@ -136,6 +135,7 @@ def _keep(dataset: Dataset, name: AttestationName, envelope: bytes) -> None:
             number = dataset.block(name).sequence_number
             verified_attestation(envelope, dataset.id, name, HEAD, number)
         except OdfBuildError as error:
+            check_outage(error)
             raise AccessError(400, error.what) from None
         withdrawn = withdrawn_of(kept.get(DELEGATIONS), dataset.id)
         better = better_attestation(envelope, kept.get(name), dataset.id, name, withdrawn)
@@ -196,58 +196,63 @@ def _knows(request: "Request", tag: str) -> bool:
     return f'"{tag}"' in tags or "*" in tags
 
 
-async def _file(
-    request: "Request", path: Path, tag: str, check_access: Callable[[], None]
+def _object(
+    request: "Request", body: ObjectBody, tag: str, check_access: Callable[[], None]
 ) -> Response:
-    try:
-        opened = await run_sync(_opened, path)
-    except OSError:
-        raise AccessError(404, "There is no such object.") from None
-    size = os.fstat(opened).st_size
+    size = body.size
     headers = {"etag": f'"{tag}"', "cache-control": _FOREVER, "accept-ranges": "bytes"}
     headers["content-type"] = "application/octet-stream"
     if _knows(request, tag):
-        os.close(opened)
+        body.close()
         return Response(status_code=304, headers=headers)
     part = _asked_range(request, tag, size)
     if part is None:
         start, end, status = 0, size, 200
     elif part[0] >= size or part[0] >= part[1]:
-        os.close(opened)
+        body.close()
         return PlainTextResponse("", 416, headers={"content-range": f"bytes */{size}"})
     else:
         (start, end), status = part, 206
         headers["content-range"] = f"bytes {start}-{end - 1}/{size}"
     headers["content-length"] = str(end - start)
     if request.method == "HEAD":
-        os.close(opened)
+        body.close()
         return Response(status_code=status, headers=headers)
-    return StreamingResponse(_pieces(opened, start, end, check_access), status, headers)
+    return BodyResponse(body, _pieces(body, start, end, check_access), status, headers)
 
 
-def _opened(path: Path) -> int:
-    return open_descriptor(path, follow=False)
+class BodyResponse(StreamingResponse):
+    """A response that lets go of its body, however it ends."""
+
+    def __init__(self, body: ObjectBody, pieces: AsyncIterator[bytes], *given: Any) -> None:
+        super().__init__(pieces, *given)
+        self._body = body
+
+    async def __call__(self, *given: Any) -> None:
+        try:
+            await super().__call__(*given)
+        finally:
+            self._body.close()
 
 
 async def _pieces(
-    opened: int, start: int, end: int, check_access: Callable[[], None]
+    body: ObjectBody, start: int, end: int, check_access: Callable[[], None]
 ) -> AsyncIterator[bytes]:
     def piece() -> bytes:
         try:
             check_access()
         except AccessError as error:  # the status was sent before
             raise OSError(f"the transfer was cut off: {error.text}") from None
-        return os.pread(opened, min(_PIECE, end - start), start)
+        except OUTAGES as error:
+            raise OSError(f"the transfer was cut off: {error.code}") from None
+        return body.read(min(_PIECE, end - start), start)
 
-    try:
-        while start < end:
-            found = await run_sync(piece)
-            if not found:
-                raise OSError("the file was truncated meanwhile")
-            start += len(found)
-            yield found
-    finally:
-        os.close(opened)
+    while start < end:
+        found = await run_sync(piece)
+        if not found:
+            raise OSError("the file was truncated meanwhile")
+        start += len(found)
+        yield found
 
 
 def _asked_range(request: "Request", tag: str, size: int) -> tuple[int, int] | None:

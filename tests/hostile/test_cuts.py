@@ -133,6 +133,7 @@ SLICES = {
     "serve/settings.py": {"sha256(str(workspace.resolve()).encode()).hexdigest()[:32]": DIGEST},
     "serve/tokens.py": {"digest[:12]": DIGEST},
     "state/remote/workspace.py": {"hashlib.sha256(url.encode()).hexdigest()[:32]": DIGEST},
+    "state/remote/view/cache.py": {"sha256(place.encode()).hexdigest()[:32]": DIGEST},
     "state/memory/plans.py": {"sha3_256(os.fsencode(root)).digest.hex()[:32]": DIGEST},
     "state/files/checksum.py": {"body[at:at + length]": DATA},
     "sql/columns/format_texts.py": {"day[:length]": OWN},

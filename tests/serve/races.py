@@ -36,7 +36,7 @@ def race(server: DatasetServer, folder: Path, token: str, number: int) -> None:
         assert dataset is not None
         note(dataset, f"pusher {each}")
         grow(Workspace(folder / ("one", "two")[each]), dataset, number % 2)
-    results = _at_once([each for each in copies if each is not None], clients)
+    results = at_once([each for each in copies if each is not None], clients)
     there = server.workspace.open(DatasetAlias.parse(name))
     assert there is not None
     won = [each for each, lost in zip(copies, results, strict=True) if lost is None]
@@ -50,7 +50,7 @@ def race(server: DatasetServer, folder: Path, token: str, number: int) -> None:
         client.close()
 
 
-def _at_once(copies: list[Dataset], clients: list[SmartDataset]) -> list[OdfBuildError | None]:
+def at_once(copies: list[Dataset], clients: list[SmartDataset]) -> list[OdfBuildError | None]:
     """Push all at once; return what each of them heard, None of who won."""
     updates = [update_of(*each) for each in zip(copies, clients, strict=True)]
     start = threading.Barrier(len(updates))

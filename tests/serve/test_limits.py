@@ -70,6 +70,8 @@ FIGURES = {
         LIMITS.of_one_caller,
     ),
     "silence of a reader of FlightSQL": (LIMITS.piece,),
+    "the age of what was read of a store; requests for heads of all datasets; "
+    "threads that wait for a store": (LIMITS.age, LIMITS.heads, LIMITS.waits),
     "the end after SIGTERM; the cut-off": (LIMITS.stop, LIMITS.farewell),
 }
 

@@ -14,6 +14,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.repositories.smart.client import SmartDataset, TransferPatience
 from odfbuild.state.lease import Worker, take_lease
 from odfbuild.state.workspace import Workspace
+from tests.serve.conftest import AT_ONCE
 from tests.serve.copies import content, grow, made, pulled, push
 from tests.serve.races import race
 from tests.support.data.disks import verified
@@ -22,8 +23,11 @@ from tests.support.servers.datasets import DatasetServer, serving_datasets
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DatasetServer]:
-    with serving_datasets(tmp_path_factory.mktemp("server")) as found:
+def server(
+    tmp_path_factory: pytest.TempPathFactory, store_url: str | None
+) -> Iterator[DatasetServer]:
+    folder = tmp_path_factory.mktemp("server")
+    with serving_datasets(folder, store=store_url, limits=AT_ONCE) as found:
         yield found
 
 
@@ -195,7 +199,8 @@ def test_a_dataset_that_a_run_works_on_is_not_pushed_to(
     grow(Workspace(tmp_path), dataset, 1)
     worker = Worker(user="a", host="b", pid=1, since="2026-08-01T00:00:00Z", command="apply")
     alias = DatasetAlias.parse("busy")
-    lease, _ = take_lease(server.workspace.root, worker, written=[alias])
+    at = server.workspace
+    lease, _ = take_lease(at.root, worker, written=[alias], far=at.far_leases)
     with pytest.raises(OdfBuildError, match="busy"):
         push(dataset, client)
     lease.release()

@@ -30,6 +30,7 @@ from odfbuild.state.chain.heads import HeadMovedError
 from odfbuild.state.remote.errors import RefusedByRepositoryError, TransferError
 from odfbuild.state.workspace import Workspace
 from tests.repositories.signatures.signing import day
+from tests.serve.conftest import AT_ONCE
 from tests.serve.copies import content, grow, made, note, pulled, push, update_of
 from tests.support.data.disks import verified
 from tests.support.servers.datasets import DatasetServer, serving_datasets
@@ -39,10 +40,13 @@ TENANTS = {"one": ((), "rates", None), "several": (("--multi-tenant",), "team/ra
 
 @pytest.fixture(params=TENANTS, scope="module")
 def tenancy(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    store_url: str | None,
 ) -> Iterator[tuple[DatasetServer, str, str]]:
     options, name, account = TENANTS[request.param]
-    with serving_datasets(tmp_path_factory.mktemp("server"), *options) as server:
+    folder = tmp_path_factory.mktemp("server")
+    with serving_datasets(folder, *options, store=store_url, limits=AT_ONCE) as server:
         yield server, name, server.token("read", "write", "create", account=account)
 
 

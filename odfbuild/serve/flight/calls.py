@@ -20,6 +20,7 @@ from odfbuild.errors import OdfBuildError
 from odfbuild.host.frames import framed, read_frame
 from odfbuild.host.protobuf import MalformedMessageError
 from odfbuild.serve.access import AccessError, Caller
+from odfbuild.serve.files.place import store_refusal
 from odfbuild.serve.flight import messages as msg
 from odfbuild.serve.flight.listings import columns_of, listing_rows
 from odfbuild.serve.flight.statement import Statement, question_of, read_handle
@@ -27,6 +28,7 @@ from odfbuild.serve.flight.statuses import error_text, status_of
 from odfbuild.serve.query.answers import Answers
 from odfbuild.serve.query.flight_data import flight_data, schema_bytes
 from odfbuild.serve.served import Served
+from odfbuild.state.remote.view.outage import is_outage
 from odfbuild.texts.redaction import excerpt
 from odfbuild.values import dataclass
 
@@ -150,7 +152,7 @@ class Calls:
                 raise MalformedMessageError("it is a command, not the ticket for its rows")
             case _:
                 async with self._listing:  # one at a time, as each may read every dataset
-                    table = await asyncio.to_thread(
+                    table = await self._served.place.reading(
                         listing_rows, command, self._served, request.caller
                     )
                 for each in flight_data(table):
@@ -187,7 +189,7 @@ class Calls:
         limits = self._served.settings.limits
         if isinstance(command, msg.PreparedStatementQuery):
             known = read_handle(command.handle, limits)
-            if await asyncio.to_thread(self._answers.is_current, known.question, caller):
+            if await self._served.place.reading(self._answers.is_current, known.question, caller):
                 return known
             question = question_of(known.question.query, limits)
         else:
@@ -266,6 +268,10 @@ def _refusal(error: Exception) -> tuple["grpc.StatusCode", str]:
         case TimeoutError():
             text = "The caller stopped sending or receiving."
             return grpc.StatusCode.DEADLINE_EXCEEDED, error_text("too-slow", text)
+        case OdfBuildError() if is_outage(error):
+            _ERRORS.warning("%s: %s", error.code, error.what)
+            refusal = store_refusal(error)
+            return grpc.StatusCode.UNAVAILABLE, error_text(error.code, refusal.text)
         case OdfBuildError():
             _ERRORS.warning("%s: %s", error.code, error.what)
             text = f"The dataset cannot be read: {error.code}."

@@ -14,6 +14,7 @@ from odfbuild.errors import OdfBuildError
 from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.serve.access import Caller
+from odfbuild.serve.files.place import check_outage
 from odfbuild.serve.flight import messages as msg
 from odfbuild.serve.query.flight_data import schema_bytes
 from odfbuild.serve.query.qualified_names import FOLDER
@@ -181,7 +182,10 @@ def _columns(dataset: Dataset) -> bytes | None:
         state = dataset.state()
         schema = None if state is None else schema_in_force(state)
         return schema_bytes(pa.schema([]) if schema is None else to_arrow(schema))
-    except (OdfBuildError, OSError):
+    except OdfBuildError as error:
+        check_outage(error)
+        return None
+    except OSError:
         return None
 
 

@@ -7,6 +7,7 @@ import grpc
 
 from odfbuild.serve.access import AccessError
 from odfbuild.serve.query.worker import MEMORY_LIMIT, SIZE_LIMIT, TIME_LIMIT
+from odfbuild.state.remote.view.outage import OUTAGES
 from odfbuild.texts.redaction import excerpt
 
 _LONGEST: Final = 1_500  # characters, which have to fit into trailers
@@ -16,6 +17,7 @@ _BY_CODE: Final[Mapping[str | None, "grpc.StatusCode"]] = {
     MEMORY_LIMIT: grpc.StatusCode.RESOURCE_EXHAUSTED,
     SIZE_LIMIT: grpc.StatusCode.RESOURCE_EXHAUSTED,
     "engine-failed": grpc.StatusCode.RESOURCE_EXHAUSTED,
+    **dict.fromkeys((each.code for each in OUTAGES), grpc.StatusCode.UNAVAILABLE),
 }
 _BY_STATUS: Final[Mapping[int, tuple["grpc.StatusCode", str]]] = {
     400: (grpc.StatusCode.INVALID_ARGUMENT, "bad-question"),

@@ -83,7 +83,7 @@ class LiveRoutes:
         """
         caller = self._caller(request)
         self._served.access.check_known(caller)
-        found = JSONResponse(await run_sync(self._status, caller))
+        found = JSONResponse(await self._served.place.reading(self._status, caller))
         tag = f'"{sha256(bytes(found.body)).hexdigest()}"'
         if request.headers.get("if-none-match") == tag:
             return Response(status_code=304, headers={"etag": tag})
@@ -94,12 +94,14 @@ class LiveRoutes:
         """Return blocks, newest first: from the head, or from the block `from`."""
         limit = count_of(request, "limit", 50, _BLOCKS)
         size = self._served.settings.limits.page
-        return JSONResponse(await run_sync(_blocks, request, dataset, limit, size))
+        blocks = await self._served.place.reading(_blocks, request, dataset, limit, size)
+        return JSONResponse(blocks)
 
     async def runs(self, request: "Request") -> Response:
         """Return the recorded runs, newest first."""
         self._check_reads_all(self._caller(request))
         limit = count_of(request, "limit", 50, _RUNS)
+        await self._served.place.reading(self._served.workspace.bring_runs)
         found = await run_sync(list_runs, self._served.workspace.root, limit)
         return JSONResponse(
             {"runs": [_summary(each) for each in found.runs], "damaged": list(found.damaged)}
@@ -109,6 +111,7 @@ class LiveRoutes:
         """Return one run, and its events after the first `after` ones, of limited size."""
         self._check_reads_all(self._caller(request))
         after = count_of(request, "after", 0, None)
+        await self._served.place.reading(self._served.workspace.bring_runs)
         root = self._served.workspace.root
         try:
             summary = await run_sync(find_run, root, request.path_params["id"])

@@ -12,9 +12,11 @@ from typing import Any
 from anyio.to_thread import run_sync
 
 from odfbuild.errors import OdfBuildError
-from odfbuild.odf.identity import DatasetId
+from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.serve.access import AccessError, Caller
+from odfbuild.serve.files.place import check_outage
+from odfbuild.serve.query.files import QuestionFiles
 from odfbuild.serve.query.question import MOST_DATASETS, PinnedDataset, QueryQuestion, RowView
 from odfbuild.serve.query.worker import COLUMNS, FLIGHT_DATA
 from odfbuild.serve.query.workers import AnswerText, Worker, Workers
@@ -34,6 +36,7 @@ class Answers:
     def __init__(self, served: Served) -> None:
         self._served = served
         self._workers = Workers(served.settings.limits)
+        self._files = QuestionFiles(served.place)
 
     def check_reader(self, caller: Caller) -> None:
         """Raise AccessError (401, 403) for a caller who may not ask questions."""
@@ -53,7 +56,8 @@ class Answers:
         async with self._worker() as worker:
             read, tables = await self._tables(worker, question, caller, at_head=at_head)
             form = {**self._form(question), "tables": tables, "is_hashed": is_hashed}
-            return read, await worker.answer(form)
+            async with self._files.ready(read.datasets):
+                return read, await worker.answer(form)
 
     async def columns(self, question: QueryQuestion, caller: Caller) -> tuple[QueryQuestion, bytes]:
         """Return the question with the blocks that it reads, and the columns of its answer.
@@ -63,7 +67,8 @@ class Answers:
         async with self._worker() as worker:
             read, tables = await self._tables(worker, question, caller)
             form = {**self._form(question), "data_format": COLUMNS, "limit": 0}
-            return read, (await worker.answer({**form, "tables": tables})).text
+            async with self._files.ready(read.datasets, has_rows=False):
+                return read, (await worker.answer({**form, "tables": tables})).text
 
     async def messages(
         self, question: QueryQuestion, caller: Caller
@@ -71,31 +76,38 @@ class Answers:
         """Yield the rows of an answer as `flight_data`, each message as soon as it arrives."""
         rows = self._served.settings.limits.rows
         async with self._worker() as worker:
-            _, tables = await self._tables(worker, question, caller)
+            read, tables = await self._tables(worker, question, caller)
             form = {**self._form(question), "data_format": FLIGHT_DATA, "tables": tables}
-            async for each in worker.messages({**form, "limit": rows + 1, "rows": rows}):
-                yield each
+            async with self._files.ready(read.datasets):
+                async for each in worker.messages({**form, "limit": rows + 1, "rows": rows}):
+                    yield each
 
     async def last_rows(
         self, question: QueryQuestion, dataset: PinnedDataset, view: RowView
     ) -> AnswerText:
         """Return the last rows of a dataset, without a query."""
         form = {"rows": dataset.alias, "id": str(dataset.id), "block": str(dataset.block)}
-        async with self._worker() as worker:
+        async with self._worker() as worker, self._files.ready([dataset]):
             return await worker.answer({**self._form(question), **form, **view.document()})
 
     async def origins(self, dataset: PinnedDataset, offset: int, caller: Caller) -> AnswerText:
         """Return what a record was made of, as far as the caller may read that."""
-        root = {"workspace": str(self._served.workspace.root)}
+        root = self._files.place_of()
         own = {"name": dataset.alias, "id": str(dataset.id), "block": str(dataset.block)}
         size = self._served.settings.limits.output
         asked = {**own, "offset": offset, "bytes": size, "datasets": MOST_DATASETS}
 
         async def answer(refused: str | None) -> AnswerText:
-            async with self._worker() as worker:
+            async with self._worker() as worker, self._files.ready([dataset], has_rows=False):
                 inputs = (await worker.say({**root, **asked, "refused": refused}))["inputs"]
-                visible = await run_sync(self._visible, caller, inputs)
-                return await worker.answer({**root, "visible": visible})
+                visible = await self._served.place.reading(self._visible, caller, inputs)
+                read = [
+                    PinnedDataset(name, DatasetId.parse(id), Multihash.parse(head))
+                    for id, (name, head) in visible.items()
+                    if head is not None
+                ]
+                async with self._files.ready([dataset, *read]):
+                    return await worker.answer({**root, "visible": visible})
 
         try:
             return await answer(None)
@@ -119,7 +131,8 @@ class Answers:
                 continue
             try:
                 head = self._served.workspace.dataset(id).head()
-            except OdfBuildError:
+            except OdfBuildError as error:
+                check_outage(error)
                 head = None
             found[str(id)] = (str(alias), None if head is None else str(head))
         return found
@@ -153,14 +166,14 @@ class Answers:
         first = {"query": question.query, "is_repeatable": "Proof" in question.include}
         names = (await worker.say(first))["tables"]
         _check_names(question, names, at_head=at_head)
-        read = await run_sync(self._read, question, caller, names)
+        read = await self._served.place.reading(self._read, question, caller, names)
         tables = {each.alias: (str(each.id), str(each.block)) for each in read}
         return replace(question, datasets=read), tables
 
     def _form(self, question: QueryQuestion) -> dict[str, Any]:
         """Return the members that every message to a process has."""
         return {
-            "workspace": str(self._served.workspace.root),
+            **self._files.place_of(),
             "skip": question.skip,
             "limit": question.limit,
             "bytes": self._served.settings.limits.output,
@@ -189,6 +202,7 @@ class Answers:
             block = head if pinned is None or pinned.block is None else pinned.block
             is_there = head is not None and block is not None and holds(dataset, block, head)
         except OdfBuildError as error:
+            check_outage(error)
             raise AccessError(500, f"The dataset cannot be read: {error.code}.") from error
         if not is_there:
             raise MissingBlockError(404, f"{name} has no block {block}.")

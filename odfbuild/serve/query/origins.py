@@ -8,7 +8,6 @@ that a step read are known.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from odfbuild.errors import EngineFailedError, OdfBuildError
@@ -63,12 +62,11 @@ class NoSuchRecordError(Exception):
     """The dataset has no record at an offset."""
 
 
-def origins(asked: Mapping[str, Any], visible: Visible) -> Mapping[str, Any]:
+def origins(workspace: Workspace, asked: Mapping[str, Any], visible: Visible) -> Mapping[str, Any]:
     """Return what is known of a record, as a document of the live page.
 
     Raises NoSuchRecordError.
     """
-    workspace = Workspace(Path(asked["workspace"]))
     past = PinnedHistories(workspace)
     id, block, offset = DatasetId.parse(asked["id"]), asked["block"], int(asked["offset"])
     past.admit(id, Multihash.parse(block))

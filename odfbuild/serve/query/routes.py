@@ -128,7 +128,8 @@ class QueryRoutes:
         until = time_of(request, "asOf")
         view = RowView(is_current=switch_of(request, "current") or until is not None, until=until)
         question = self._question({"query": "", **given})
-        block = await run_sync(block_of, request, "block", dataset) or dataset.head()
+        reading = self._served.place.reading
+        block = await reading(block_of, request, "block", dataset) or await reading(dataset.head)
         if block is None:
             raise AccessError(404, "There is no such dataset.")
         read = PinnedDataset(str(alias), dataset.id, block)
@@ -142,7 +143,8 @@ class QueryRoutes:
         """Return what the row at an offset was made of."""
         self._answers.check_reader(caller)
         offset = offset_of(request)
-        block = await run_sync(block_of, request, "block", dataset) or await run_sync(dataset.head)
+        reading = self._served.place.reading
+        block = await reading(block_of, request, "block", dataset) or await reading(dataset.head)
         if block is None:
             raise AccessError(404, "There is no such dataset.")
         found = self._answers.origins(PinnedDataset(str(alias), dataset.id, block), offset, caller)
@@ -155,10 +157,10 @@ class QueryRoutes:
         unknown = [each for each in wanted if each not in _PARTS]
         if unknown:
             raise AccessError(400, f"include is a list of {', '.join(_PARTS)}.")
-        state = await run_sync(dataset.state)
+        state = await self._served.place.reading(dataset.state)
         if state is None:
             raise AccessError(404, "There is no such dataset.")
-        found = await run_sync(_parts, dataset, state, wanted)
+        found = await self._served.place.reading(_parts, dataset, state, wanted)
         return JSONResponse({"output": found})
 
     def _caller(self, request: "Request") -> Caller:

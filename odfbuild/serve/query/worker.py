@@ -5,7 +5,9 @@ process exchange frames of JSON, after an empty one of the process when it is re
 
     server    {"query": text, "is_repeatable": bool}        or    {"rows": name, ...}
     process   {"tables": [name, ...]}
-    server    {"workspace": path, "tables": {name: [id, block]}, "skip": n, "limit": n, ...}
+    server    {"workspace": path, "store": {"place": url, "cache": path} of one in a store,
+               "tables": {name: [id, block]}, "skip": n, "limit": n,
+               ...}
     process   {"hash": text}, and the output        or    {"status": n, "text": text, ...}
 
     server    {"offset": n, "name": name, "id": id, "block": hash, "workspace": path, "bytes": n,
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
     from odfbuild.executors.data.views import DatasetView
     from odfbuild.sql.text.steps import QueryStep
     from odfbuild.state.chain.dataset import Dataset
+    from odfbuild.state.workspace import Workspace
 
 COLUMNS: Final = "Columns"
 FLIGHT_DATA: Final = "FlightData"
@@ -233,9 +236,8 @@ def _check(step: "QueryStep", tables: Mapping[str, Any], *, is_repeatable: bool)
 def _output(step: "QueryStep", more: Mapping[str, Any], *, is_repeatable: bool) -> Sequence[bytes]:
     from odfbuild.executors.engine.datafusion.query import answer
     from odfbuild.executors.engine.querier import QueryRequest
-    from odfbuild.state.workspace import Workspace
 
-    workspace = Workspace(Path(more["workspace"]))
+    workspace = _workspace(more)
     has_rows = more["data_format"] != COLUMNS
     views = {
         name: _view(workspace, name, DatasetId.parse(id), Multihash.parse(block), has_rows)
@@ -251,6 +253,18 @@ def _output(step: "QueryStep", more: Mapping[str, Any], *, is_repeatable: bool) 
             clock=not is_repeatable,
         )
         return _written(answer(request), more)
+
+
+def _workspace(given: Mapping[str, Any]) -> "Workspace":
+    """Return the workspace that the server names: a folder, or what it has of one in a store."""
+    from odfbuild.state.workspace import Workspace
+
+    root = Path(given["workspace"])
+    if (store := given.get("store")) is None:
+        return Workspace(root)
+    from odfbuild.state.remote.view.workspace import ReadyWorkspace
+
+    return ReadyWorkspace(store["place"], root, Path(store["cache"]))
 
 
 def _view(
@@ -271,9 +285,8 @@ def _view(
 def _last_rows(asked: Mapping[str, Any]) -> Sequence[bytes]:
     """Return the last rows of a dataset: as recorded, or those in force."""
     from odfbuild.executors.data.frames import Frame
-    from odfbuild.state.workspace import Workspace
 
-    workspace = Workspace(Path(asked["workspace"]))
+    workspace = _workspace(asked)
     id, block = DatasetId.parse(asked["id"]), Multihash.parse(asked["block"])
     view = _view(workspace, asked["rows"], id, block)
     if asked["is_current"]:
@@ -311,7 +324,7 @@ def _origins(asked: Mapping[str, Any], server: Conversation) -> Sequence[bytes]:
         return found
 
     try:
-        text = _json(origins(asked, visible))
+        text = _json(origins(_workspace(asked), asked, visible))
     except NoSuchRecordError:
         raise QuestionRefusedError(404, "The dataset has no row at this offset.") from None
     if len(text) > asked["bytes"]:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import os
 import sys
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
@@ -46,6 +47,7 @@ class Worker:
             *(sys.executable, "-P", "-m", "odfbuild.serve.query.worker", str(limits.memory)),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
+            env={name: value for name, value in os.environ.items() if not _is_of_store(name)},
         )
         return cls(process)
 
@@ -108,6 +110,11 @@ class Worker:
         with suppress(ProcessLookupError):
             self._process.kill()
         await self._process.wait()
+
+
+def _is_of_store(name: str) -> bool:
+    """Tell whether a variable may give access to a store."""
+    return name.upper().startswith(("AWS_", "AZURE_", "GOOGLE_"))
 
 
 class Workers:

@@ -28,6 +28,7 @@ from odfbuild.repositories.smart.messages import (
     TransferFailed,
     TransferUrl,
 )
+from odfbuild.serve.files.place import ServedPlace
 from odfbuild.serve.limits import ServerLimits
 from odfbuild.serve.smart.frames import Frames, HungUpError, LateError
 from odfbuild.serve.smart.interval import BlockInterval, NoIntervalError, block_interval
@@ -46,6 +47,7 @@ async def answer_pull(
     address_of: AddressOf,
     limits: ServerLimits,
     check_access: Callable[[], None],
+    place: ServedPlace,
 ) -> None:
     """Conduct the conversation of a pull.
 
@@ -55,7 +57,7 @@ async def answer_pull(
     try:
         request = await frames.receive(PullRequest, limits.request, most=_SHORT)
         await run_sync(check_access)
-        found = await run_sync(_interval, dataset, request, most)
+        found = await place.reading(_interval, dataset, request, most)
         if not isinstance(found, BlockInterval):
             await frames.send(found)
             return
@@ -68,11 +70,11 @@ async def answer_pull(
         files = found.files
         del found
         phase = Phase.OBJECTS_REQUEST
-        longest = _SHORT + _REFERENCE * 2 * await run_sync(_length, dataset)
+        longest = _SHORT + _REFERENCE * 2 * await place.reading(_length, dataset)
         while True:
             asked = await frames.receive(PullObjectsRequest, most=longest)
             await run_sync(check_access)
-            places = await run_sync(_places, asked.object_files, files, dataset, address_of)
+            places = await place.reading(_places, asked.object_files, files, dataset, address_of)
             await frames.send(PullObjects(places))
     except HungUpError:
         return

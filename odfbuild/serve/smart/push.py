@@ -59,18 +59,20 @@ from odfbuild.repositories.smart.messages import (
 )
 from odfbuild.repositories.smart.refusals import DivergedIntervalError
 from odfbuild.serve.access import AccessError, Caller
+from odfbuild.serve.files.uploads import OpenPush
 from odfbuild.serve.served import Served
 from odfbuild.serve.smart.frames import Frames, HungUpError, LateError
-from odfbuild.serve.uploads import OpenPush
 from odfbuild.state.chain.attestations import LocalAttestations
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.heads import HEAD, HeadMovedError
 from odfbuild.state.lease import BusyError, Worker, take_lease
 from odfbuild.state.remote.errors import TransferError
-from odfbuild.state.workspace import AliasTakenError, Workspace
+from odfbuild.state.remote.view.outage import is_outage
+from odfbuild.state.workspace import AliasTakenError
 from odfbuild.values import dataclass
 
 _PAUSE = 0.02  # seconds
+_FAR_PAUSE = 0.5  # of a lease in a store, which is asked each time
 _ROUNDS = 1_000  # requests for URLs in one push
 _NOT_SIGNED = (
     "not-signed: the owner of the dataset did not sign the step to this head from the one here"
@@ -130,7 +132,7 @@ class SmartPush:
         self._judge = judge
         self._phase = Phase.INITIAL_REQUEST
         self._push = OpenPush(alias, caller)
-        self._workspace = Workspace(served.settings.workspace)
+        self._workspace = served.place.changed
         self._visibility = Visibility.PRIVATE
 
     async def answer(self) -> None:
@@ -209,6 +211,8 @@ class SmartPush:
             if self._is_blind(self._found()):
                 self._check_free(arrival.dataset)
         except OdfBuildError as error:
+            if is_outage(error):
+                raise
             is_of_owner = isinstance(error, UnsignedUndoError)
             if not is_of_owner and self._is_blind(self._found()):
                 raise _Refused(self._failed(_NOT_SIGNED)) from None
@@ -225,7 +229,7 @@ class SmartPush:
 
     def _found(self) -> Dataset | None:
         """Return the dataset of the name; None also for one that is damaged and not to be read."""
-        return self._served.find(self._push.caller, self._alias)
+        return self._served.find(self._push.caller, self._alias, self._workspace)
 
     def _check_free(self, id: DatasetId) -> None:
         """Raise AliasTakenError if the name is that of another dataset, be it damaged or not."""
@@ -393,7 +397,11 @@ class SmartPush:
         try:
             self._check_names(arrival.dataset)
             lease, _ = take_lease(
-                self._workspace.root, _worker(), written=[self._alias], pause=self._waiting()
+                self._workspace.root,
+                _worker(),
+                written=[self._alias],
+                pause=self._waiting(),
+                far=self._workspace.far_leases,
             )
             try:
                 self._served.access.check_push_access(self._push.caller, self._alias)
@@ -434,6 +442,7 @@ class SmartPush:
         if is_new:
             self._served.access.note(arrival.dataset, self._visibility)
         uploads.forget(self._alias, self._push.files)
+        self._served.note_change()
 
     def _waiting(self) -> Callable[[float], None]:
         """Return a function that waits between two checks whether a run, or another push, is done.
@@ -445,7 +454,8 @@ class SmartPush:
         def pause(seconds: float) -> None:
             if time.monotonic() > end:
                 raise BusyError({self._alias: None})
-            time.sleep(min(seconds, _PAUSE))
+            far = self._workspace.far_leases
+            time.sleep(min(seconds, _PAUSE if far is None else _FAR_PAUSE))
 
         return pause
 

@@ -19,13 +19,14 @@ import re
 import tempfile
 import time
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from threading import Lock
 from typing import Final
 
 from odfbuild.errors import StateError
 from odfbuild.host.files import open_regular
+from odfbuild.host.turns import Turns
 from odfbuild.host.user_folders import cache_folder
 from odfbuild.odf.identity import Multicodec, Multihash
 from odfbuild.state.chain.objects import CorruptObjectError, check_bytes
@@ -54,6 +55,7 @@ class ObjectCache:
         self._blocks = folder / "blocks"
         self._limit = limit
         self._mine = Lock()
+        self._turns = Turns()
         self._lock: int | None = None
 
     # blocks
@@ -79,6 +81,10 @@ class ObjectCache:
             draft.replace(path)
 
     # files
+
+    def turn(self, hash: Multihash) -> AbstractContextManager[None]:
+        """Let one thread of this process bring a file, for which others wait."""
+        return self._turns.of(str(hash))
 
     def place(self, hash: Multihash) -> Path:
         """Return where a file is, or would be."""
@@ -218,10 +224,17 @@ def user_cache(env: Mapping[str, str] = os.environ) -> ObjectCache:
 
     Raises CacheSizeError.
     """
-    base = cache_folder(env)
-    if base is None:
-        base = Path(tempfile.gettempdir()) / f"odfbuild-cache-{os.getuid()}"
-    return ObjectCache(base / "objects", _limit(env.get(LIMIT_VARIABLE) or _DEFAULT_LIMIT))
+    return ObjectCache(cache_base(env) / "objects", cache_limit(env))
+
+
+def cache_base(env: Mapping[str, str] = os.environ) -> Path:
+    """Return the folder of the user for caches of objects."""
+    return cache_folder(env) or Path(tempfile.gettempdir()) / f"odfbuild-cache-{os.getuid()}"
+
+
+def cache_limit(env: Mapping[str, str] = os.environ) -> int:
+    """Return how many bytes of files a cache has at most.  Raises CacheSizeError."""
+    return _limit(env.get(LIMIT_VARIABLE) or _DEFAULT_LIMIT)
 
 
 def _limit(text: str) -> int:

@@ -22,8 +22,8 @@ from odfbuild.values import dataclass
 
 PREFIX: Final = "leases/"
 PERIOD: Final = 60.0  # seconds
-_CLOCK: Final = "leases/.clock"
-_LARGEST: Final = 4_096  # bytes
+CLOCK: Final = "leases/.clock"
+LARGEST: Final = 4_096  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +41,11 @@ class LeaseNote:
 
 def now_of(client: ObjectClient) -> float:
     """Return the time by the clock of a store, in seconds since 1970; needs leave to write."""
-    client.put(_CLOCK, b"")
-    found = client.facts(_CLOCK)
+    client.put(CLOCK, b"")
+    found = client.facts(CLOCK)
     if found is None:
         raise StateError(
-            what=f"{client.place}{_CLOCK} was written, but does not exist",
+            what=f"{client.place}{CLOCK} was written, but does not exist",
             why="the clock of a store is read from the metadata of an object",
             fix="try again; if it persists, the store is not reliable",
         )
@@ -79,7 +79,7 @@ class BucketLeases:
             return found is None
 
         if self._client.swap(key, may, data) != data:
-            seen = self._client.get(key, _LARGEST)
+            seen = self._client.get(key, LARGEST)
             note = self.note(name)
             if note is None or not note.is_stale or seen is None:
                 return False
@@ -97,20 +97,20 @@ class BucketLeases:
         """Return who has a lease; None if nobody does."""
         key = PREFIX + name
         facts = self._client.facts(key)
-        data = None if facts is None or not facts.size else self._client.get(key, _LARGEST)
+        data = None if facts is None or not facts.size else self._client.get(key, LARGEST)
         if facts is None or not data:
             return None
         return LeaseNote(name, _holder(data), max(0.0, now_of(self._client) - facts.touched))
 
     def notes(self) -> tuple[LeaseNote, ...]:
         """Return all leases that there are, be they renewed or not."""
-        there = [e for e in self._client.listed(PREFIX) if e.size and e.key != _CLOCK]
+        there = [e for e in self._client.listed(PREFIX) if e.size and e.key != CLOCK]
         if not there:
             return ()
         now = now_of(self._client)
 
         def note(of: StoredObject) -> LeaseNote | None:
-            data = self._client.get(of.key, _LARGEST)
+            data = self._client.get(of.key, LARGEST)
             name, age = of.key.removeprefix(PREFIX), max(0.0, now - of.touched)
             return LeaseNote(name, _holder(data), age) if data else None
 
@@ -121,14 +121,14 @@ class BucketLeases:
 
         Some may be stale: to find that out, one has to write to the store.
         """
-        found = (e for e in self._client.listed(PREFIX) if e.size and e.key != _CLOCK)
+        found = (e for e in self._client.listed(PREFIX) if e.size and e.key != CLOCK)
         return {each.key.removeprefix(PREFIX): each.touched for each in found}
 
     def holds(self, name: str) -> bool:
         """Tell whether a lease is still ours; who was stopped for long has lost it."""
         with self._lock:
             data = self._mine.get(name)
-        return data is not None and self._client.get(PREFIX + name, _LARGEST) == data
+        return data is not None and self._client.get(PREFIX + name, LARGEST) == data
 
     def say(self, holder: Mapping[str, object], *names: str) -> None:
         """Write another note into leases of ours."""
@@ -151,7 +151,7 @@ class BucketLeases:
 
     def free(self, name: str) -> bool:
         """Take a lease away, whoever has it; tell whether there was one."""
-        found = self._client.get(PREFIX + name, _LARGEST)
+        found = self._client.get(PREFIX + name, LARGEST)
         if not found:
             return False
         return self._client.swap(PREFIX + name, lambda now: now == found, b"") is None

@@ -204,8 +204,13 @@ class BucketObjects:
     def _file(self, hash: Multihash) -> Path:
         """Return the file of an object in the cache, having brought it if it is not there."""
         found = self._cache.find(hash) if self._may_use(hash) else None
-        if found is not None:
-            return self._noted(hash, found)
+        if found is None:
+            with self._cache.turn(hash):
+                found = self._cache.find(hash) if self._may_use(hash) else None
+                return self._brought_file(hash) if found is None else self._noted(hash, found)
+        return self._noted(hash, found)
+
+    def _brought_file(self, hash: Multihash) -> Path:
         key = self.key(hash)
         if self._client.facts(key) is None:
             if self._trusts():

@@ -15,15 +15,19 @@ import pytest
 from adbc_driver_flightsql import dbapi
 from adbc_driver_manager import ProgrammingError
 
+from tests.serve.conftest import AT_ONCE
 from tests.serve.query.test_routes import FIRST, LIMITS, MANY, SECOND, built
 from tests.support.servers.datasets import DatasetServer, serving_datasets
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DatasetServer]:
+def server(
+    tmp_path_factory: pytest.TempPathFactory, store_url: str | None
+) -> Iterator[DatasetServer]:
     folder = tmp_path_factory.mktemp("server")
-    built(folder, FIRST)
-    with serving_datasets(folder, "--flight", "0", limits={**LIMITS, "answer": 30.0}) as found:
+    built(folder, FIRST, workspace=store_url or "workspace")
+    limits = {**LIMITS, "answer": 30.0, **AT_ONCE}
+    with serving_datasets(folder, "--flight", "0", limits=limits, store=store_url) as found:
         yield found
 
 
@@ -130,10 +134,10 @@ def test_a_statement_that_was_prepared_reads_the_rows_of_now(
         cursor.adbc_prepare(query)
         cursor.execute(query)
         assert cursor.fetchall() == [(1,)]
-        built(server.folder.parent, FIRST, SECOND)
+        built(server.project, FIRST, SECOND, workspace=server.store or "workspace")
         cursor.execute(query)
         assert cursor.fetchall() == [(2,)]
-    built(server.folder.parent, FIRST, SECOND)
+    built(server.project, FIRST, SECOND, workspace=server.store or "workspace")
 
 
 def test_a_client_that_is_killed_leaves_the_server_to_others(

@@ -10,7 +10,9 @@ __all__ = ["BIG", "HIGH", "HOSTILE", "READINGS", "build", "files_of_a_day"]
 READINGS, HIGH = "team.readings", "team.high"
 HOSTILE = '<img src=x onerror="document.title=1"><script>document.title=2</script>'
 BIG = 9007199254740993  # the first whole number that JavaScript rounds
-_SETTINGS = "odfbuild: 1\ntargets: {dev: {workspace: workspace}}\nengine: {ingest: arrow}\n"
+_SETTINGS = (
+    'odfbuild: 1\ntargets: {{dev: {{workspace: "{workspace}"}}}}\nengine: {{ingest: arrow}}\n'
+)
 _ROOT = f"""
 kind: DatasetSnapshot
 version: 1
@@ -49,10 +51,10 @@ def files_of_a_day(project: Path, day: int, rows: int = 60) -> None:
     (project / "data" / f"{day}.csv").write_text(text, "utf-8")
 
 
-def build(project: Path, *words: str) -> int:
+def build(project: Path, *words: str, workspace: str = "workspace") -> int:
     """Apply the project, or what of it the words choose; return the exit code."""
     (project / "datasets").mkdir(parents=True, exist_ok=True)
-    (project / "odfbuild.yaml").write_text(_SETTINGS, "utf-8")
+    (project / "odfbuild.yaml").write_text(_SETTINGS.format(workspace=workspace))
     (project / "datasets" / "readings.yaml").write_text(_ROOT, "utf-8")
     (project / "datasets" / "high.yaml").write_text(_DERIVATIVE, "utf-8")
     program = "from odfbuild.cli.main import program; program()"

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import httpx
@@ -9,19 +10,24 @@ import pyarrow.parquet as pq
 import pytest
 
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.state.runs import list_runs
+from odfbuild.state.lease import Worker, take_lease
+from odfbuild.state.runs import RunSummary, list_runs
+from tests.serve.conftest import AT_ONCE
 from tests.serve.live.projects import BIG, HIGH, READINGS, build, files_of_a_day
 from tests.support.servers.datasets import DatasetServer, serving_datasets
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DatasetServer]:
+def server(
+    tmp_path_factory: pytest.TempPathFactory, store_url: str | None
+) -> Iterator[DatasetServer]:
     folder = tmp_path_factory.mktemp("live")
     files_of_a_day(folder, 1)
-    assert build(folder) == 0
+    workspace = store_url or "workspace"
+    assert build(folder, workspace=workspace) == 0
     files_of_a_day(folder, 2)
-    assert build(folder, READINGS) == 0
-    with serving_datasets(folder) as found:
+    assert build(folder, READINGS, workspace=workspace) == 0
+    with serving_datasets(folder, store=store_url, limits=AT_ONCE) as found:
         yield found
 
 
@@ -40,6 +46,27 @@ def got(client: httpx.Client, path: str, **parameters: Any) -> Any:
     answered = client.get(path, params=parameters)
     assert answered.status_code == 200, answered.text
     return answered.json()
+
+
+def recorded(server: DatasetServer) -> tuple[RunSummary, ...]:
+    """Return the runs of a workspace, newest first."""
+    workspace = server.workspace
+    workspace.bring_runs()
+    return list_runs(workspace.root).runs
+
+
+@contextmanager
+def changing(server: DatasetServer, name: str) -> Iterator[None]:
+    """Change a dataset for the length of a block: under its lock, in a store with its lease."""
+    workspace, alias = server.workspace, DatasetAlias.parse(name)
+    dataset = workspace.open(alias)
+    assert dataset is not None
+    worker = Worker(user="a", host="b", pid=1, since="2026-08-01T00:00:00Z", command="apply")
+    far = workspace.far_leases
+    lease, _ = take_lease(workspace.root, worker, written=[alias], far=far)
+    with dataset.stores.heads.lock():
+        yield
+    lease.release()
 
 
 def slices(server: DatasetServer, name: str) -> list[list[dict[str, Any]]]:
@@ -70,9 +97,7 @@ def test_a_status_that_has_not_changed_is_not_sent_again(
     with asking(server, datasets=HIGH) as other:
         assert other.get("/system/status", headers=tag).status_code == 200
     assert httpx.get(f"{server.url}system/status", headers=tag).status_code == 401
-    dataset = server.workspace.open(DatasetAlias.parse(HIGH))
-    assert dataset is not None
-    with dataset.stores.heads.lock():
+    with changing(server, HIGH):
         assert client.get("/system/status", headers=tag).json()["datasets"][0]["locked"]
     assert client.get("/system/status", headers=tag).status_code == 304
 
@@ -83,7 +108,7 @@ def test_what_somebody_may_not_read_is_counted_nowhere(server: DatasetServer) ->
         assert (only["alias"], only["inputs"], only["behind"]) == (HIGH, [], None)
         assert other.get(f"/{READINGS}/history").status_code == 404
         assert other.get("/system/runs").status_code == 403
-        (run,) = list_runs(server.folder, 1).runs
+        run = recorded(server)[0]
         assert other.get(f"/system/runs/{run.id}").status_code == 403
 
 
@@ -96,7 +121,7 @@ def test_runs_are_shown_to_who_may_read_any_name_whatever_is_there(
     server: DatasetServer, pattern: str, scope: str, status: int
 ) -> None:
     headers = {"authorization": f"Bearer {server.token(scope, datasets=pattern)}"}
-    (run,) = list_runs(server.folder, 1).runs
+    run = recorded(server)[0]
     for path in ("/system/runs", f"/system/runs/{run.id}"):
         assert httpx.get(f"{server.url.rstrip('/')}{path}", headers=headers).status_code == status
 
@@ -139,7 +164,8 @@ def test_a_page_has_limited_bytes_and_all_pages_together_the_whole(
     longest = max(len(json.dumps(each)) for each in (*history, *events))
     for size in (1, 1_000, longest):
         limits = {"page": size}
-        with serving_datasets(server.folder.parent, limits=limits) as other, asking(other) as there:
+        serving = serving_datasets(server.project, limits=limits, store=server.store)
+        with serving as other, asking(other) as there:
             found: list[Any] = []
             start: dict[str, str] | None = {}
             while start is not None:
@@ -204,7 +230,7 @@ def test_a_block_of_another_dataset_is_not_there(client: httpx.Client) -> None:
 
 
 def test_runs_are_those_of_the_records(server: DatasetServer, client: httpx.Client) -> None:
-    expected = [each.id for each in list_runs(server.folder).runs]
+    expected = [each.id for each in recorded(server)]
     found = got(client, "/system/runs")
     assert ([each["id"] for each in found["runs"]], found["damaged"]) == (expected, [])
     assert {each["outcome"] for each in found["runs"]} == {"done"}
@@ -218,7 +244,7 @@ def test_runs_are_those_of_the_records(server: DatasetServer, client: httpx.Clie
 def test_a_damaged_record_of_a_run_is_said_to_be_so(
     server: DatasetServer, client: httpx.Client
 ) -> None:
-    first = list_runs(server.folder).runs[-1].id
+    first = recorded(server)[-1].id
     summary = server.folder / "runs" / first / "summary.json"
     before = summary.read_bytes()
     summary.write_text("{}")
@@ -230,7 +256,7 @@ def test_a_damaged_record_of_a_run_is_said_to_be_so(
 def test_events_that_cannot_be_read_are_said_to_be_damaged(
     server: DatasetServer, client: httpx.Client
 ) -> None:
-    first = list_runs(server.folder).runs[-1].id
+    first = recorded(server)[-1].id
     events = server.folder / "runs" / first / "events.ndjson"
     before = events.read_bytes()
     events.unlink()

@@ -23,6 +23,7 @@ from odfbuild.serve.query.workers import Workers
 from odfbuild.state.keys import PrivateKey
 from odfbuild.state.keys.sealed import private_key
 from odfbuild.state.workspace import Workspace
+from tests.serve.conftest import AT_ONCE
 from tests.support.servers.datasets import DatasetServer, serving_datasets
 
 ROOT = """
@@ -49,11 +50,12 @@ SECOND = "t,city,people,area\n2031-01-02T00:00:00Z,C,300,2.5\n"
 LIMITS = {"answer": 6.0, "memory": 3 << 30, "output": 1 << 20, "turn": 2.0, "rows": 2_000}
 
 
-def built(project: Path, *files: str) -> None:
+def built(project: Path, *files: str, workspace: str = "workspace") -> None:
     """Build the two datasets of a project from some files."""
     for folder in (project / "datasets", project / "data"):
         folder.mkdir(parents=True, exist_ok=True)
-    settings = "odfbuild: 1\ntargets: {dev: {workspace: workspace}}\nengine: {ingest: arrow}\n"
+    targets = f'targets: {{dev: {{workspace: "{workspace}"}}}}'
+    settings = f"odfbuild: 1\n{targets}\nengine: {{ingest: arrow}}\n"
     (project / "odfbuild.yaml").write_text(settings)
     for name in ("team.cities", "secret"):
         (project / "datasets" / f"{name}.yaml").write_text(ROOT.format(name=name))
@@ -67,10 +69,12 @@ def built(project: Path, *files: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DatasetServer]:
+def server(
+    tmp_path_factory: pytest.TempPathFactory, store_url: str | None
+) -> Iterator[DatasetServer]:
     folder = tmp_path_factory.mktemp("server")
-    built(folder, FIRST)
-    with serving_datasets(folder, limits=LIMITS) as found:
+    built(folder, FIRST, workspace=store_url or "workspace")
+    with serving_datasets(folder, store=store_url, limits={**LIMITS, **AT_ONCE}) as found:
         yield found
 
 
@@ -134,8 +138,7 @@ def test_a_proof_names_the_blocks_and_holds_after_more_rows_have_come(
     query = 'select count(*) as n, sum(people) as people from "team.cities"'
     found = ask(client, query, include=["Proof"])
     assert found["input"]["include"] == ["Input", "Proof"]
-    workspace = Workspace(server.folder)
-    dataset = workspace.open(DatasetAlias.parse("team.cities"))
+    dataset = server.workspace.open(DatasetAlias.parse("team.cities"))
     assert dataset is not None
     head = str(dataset.head())
     assert found["input"]["datasets"] == [
@@ -144,7 +147,7 @@ def test_a_proof_names_the_blocks_and_holds_after_more_rows_have_come(
     assert found["commitment"] == commitment_of(found["input"], found["output"])
     check_proof(found["commitment"], found["proof"])
 
-    built(server.folder.parent, FIRST, SECOND)
+    built(server.project, FIRST, SECOND, workspace=server.store or "workspace")
     parts = {name: found[name] for name in ("input", "subQueries", "commitment", "proof")}
     assert client.post("/verify", json=parts).json() == {"ok": True}
     later = ask(client, query, include=["Proof"])
@@ -225,7 +228,7 @@ def test_an_answer_that_is_another_each_time_has_no_proof(
 def test_nobody_asks_about_what_he_may_not_read(
     server: DatasetServer, client: httpx.Client
 ) -> None:
-    hidden_id = str(Workspace(server.folder).names()[DatasetAlias.parse("secret")])
+    hidden_id = str(server.workspace.names()[DatasetAlias.parse("secret")])
     for name, id in (("secret", hidden_id), ("nothing", "did:odf:fed01" + "11" * 32)):
         question: dict[str, Any] = {"query": f"select * from {name}"}
         assert refused(client, 404, question) == f"There is no dataset {name}."

@@ -10,8 +10,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
+
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.serve.tokens import TokenFile, TokenScope
+from odfbuild.state.remote.workspace import BucketWorkspace, local_half
 from odfbuild.state.workspace import Workspace
 
 __all__ = ["DatasetServer", "serving_datasets"]
@@ -22,17 +25,22 @@ _PROGRAM = "from odfbuild.cli.main import program; program()"
 
 @dataclass(frozen=True)
 class DatasetServer:
-    """A running server: its process, its addresses, its workspace and where its tokens are."""
+    """A running server: its process, its addresses, its workspace and where its tokens are.
+
+    Of a workspace in a store `folder` is what the machine of the server has of it.
+    """
 
     process: "subprocess.Popen[str]"
     url: str
     folder: Path
     tokens: Path
+    project: Path
     flight: str | None = None
+    store: str | None = None
 
     @property
     def workspace(self) -> Workspace:
-        return Workspace(self.folder)
+        return Workspace(self.folder) if self.store is None else BucketWorkspace(self.store)
 
     @property
     def port(self) -> int:
@@ -66,13 +74,24 @@ class DatasetServer:
         return self.process.wait(30)
 
 
+def _local_half(folder: Path, store: str) -> Path:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(folder / "state"))
+        return local_half(f"{store.rstrip('/')}/")
+
+
 @contextmanager
 def serving_datasets(
-    folder: Path, *options: str, limits: Mapping[str, float] | None = None
+    folder: Path,
+    *options: str,
+    limits: Mapping[str, float] | None = None,
+    store: str | None = None,
+    env: Mapping[str, str] | None = None,
 ) -> Iterator[DatasetServer]:
     """Serve the workspace `folder/workspace`, which is made; its log goes to a file.
 
-    `limits` are some of ServerLimits that are others than the usual ones.
+    With `store` the workspace is in a store, by its URL; `env` are more variables.  `limits` are
+    some of ServerLimits that are others than the usual ones.
     """
     workspace = folder / "workspace"
     workspace.mkdir(parents=True, exist_ok=True)
@@ -82,13 +101,13 @@ def serving_datasets(
         process = subprocess.Popen(
             [
                 *(sys.executable, "-c", prepared + _PROGRAM, "serve", "--port", "0"),
-                *("--workspace", str(workspace), "--tokens", str(tokens)),
+                *("--workspace", store or str(workspace), "--tokens", str(tokens)),
                 *options,
             ],
             stdout=subprocess.PIPE,
             stderr=said,
             text=True,
-            env={**os.environ, "XDG_STATE_HOME": str(folder / "state")},
+            env={**os.environ, "XDG_STATE_HOME": str(folder / "state"), **(env or {})},
         )
         try:
             assert process.stdout is not None
@@ -98,7 +117,8 @@ def serving_datasets(
             flight = None
             if "--flight" in options:
                 flight = process.stdout.readline().split(" at ")[1].strip()
-            yield DatasetServer(process, url, workspace, tokens, flight)
+            root = workspace if store is None else _local_half(folder, store)
+            yield DatasetServer(process, url, root, tokens, folder, flight, store)
         finally:
             process.terminate()
             with suppress(subprocess.TimeoutExpired):

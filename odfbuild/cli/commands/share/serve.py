@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,18 +14,20 @@ from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.render.diagnostics import render_diagnostics
 from odfbuild.errors import Diagnostic, Level, UsageRefusedError
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     import socket
 
     from odfbuild.serve.settings import ServerSettings
 
-ServedFolder = Annotated[
-    Path | None,
+ServedWorkspace = Annotated[
+    str | None,
     typer.Option(
         "--workspace",
-        metavar="FOLDER",
-        help="The workspace that is served. Default: that of the project.",
+        metavar="PLACE",
+        help="The workspace that is served: a folder, or a store such as s3://BUCKET/PREFIX. "
+        "Default: that of the project.",
     ),
 ]
 TokensOption = Annotated[
@@ -43,7 +46,7 @@ def serve(
     port: Annotated[
         int, typer.Option("--port", min=0, max=65_535, help="The port; 0 is any free one.")
     ] = 8_080,
-    workspace: ServedFolder = None,
+    workspace: ServedWorkspace = None,
     multi_tenant: Annotated[
         bool,
         typer.Option("--multi-tenant", help="Serve only datasets of accounts: account/name."),
@@ -103,13 +106,15 @@ def serve(
             why="a certificate needs its private key",
             fix="give both, or none",
         )
-    folder = served_folder(given, workspace)
+    place = served_place(given, workspace)
     tls = None
     if tls_certificate is not None and tls_key is not None:
         tls = TlsFiles(tls_certificate, tls_key)
     settings = ServerSettings(
-        workspace=folder,
-        tokens=tokens_of(folder, tokens),
+        workspace=place.folder,
+        store=place.store,
+        is_named=place.is_named,
+        tokens=tokens_of(place.folder, tokens),
         is_multi_tenant=multi_tenant,
         anonymous_read=anonymous_read,
         accept_signed=tuple(accept_signed or ()),
@@ -135,28 +140,45 @@ def serve(
     return exits.DONE
 
 
-def served_folder(given: ProjectArguments, workspace: Path | None) -> Path:
+@dataclass(frozen=True, slots=True)
+class PlaceOfServer:
+    """A workspace that is served: its folder, and the store if it is there.
+
+    `is_named` says that the user's policy names the store.
+    """
+
+    folder: Path
+    store: str | None = None
+    is_named: bool = False
+
+
+def served_place(given: ProjectArguments, workspace: str | None) -> PlaceOfServer:
     """Return the workspace that is meant, which is there."""
     if workspace is None:
-        opened = open_given(given).workspace
-        if opened.url is not None:
-            raise UsageRefusedError(
-                what=f"the workspace {opened.url} is in an object store, and cannot be served",
-                why="the server needs a workspace in a local folder",
-                fix="each dataset there can be pulled directly: odfbuild pull "
-                f"{opened.url}datasets/fed01.../; or odfbuild push to a folder, and serve that",
-            )
-        return opened.root
+        project = open_given(given)
+        opened = project.workspace
+        if opened.url is None:
+            return PlaceOfServer(opened.root)
+        return PlaceOfServer(opened.root, opened.url, project.permissions.names_store(opened.url))
+    from odfbuild.project.config.repositories import is_store
     from odfbuild.state.files.links import check_links
 
-    if not workspace.is_dir():
+    if is_store(workspace):
+        from odfbuild.project.config.permissions import permissions_of
+        from odfbuild.state.remote.workspace import local_half
+
+        url = workspace.rstrip("/") + "/"
+        is_named = permissions_of(os.environ, given.directory or Path.cwd()).names_store(url)
+        return PlaceOfServer(local_half(url), url, is_named)
+    folder = Path(workspace)
+    if not folder.is_dir():
         raise UsageRefusedError(
             what=f"{workspace} is not a folder",
             why="the workspace must exist",
             fix="create it, or name another one",
         )
-    check_links(workspace)
-    return workspace.absolute()
+    check_links(folder)
+    return PlaceOfServer(folder.absolute())
 
 
 def tokens_of(folder: Path, tokens: Path | None) -> Path:
@@ -179,9 +201,8 @@ def _announce(
     if settings.tls is None and not is_behind and not is_loopback(host):
         _warn_of_plain(host)
     readers = "anyone may read" if settings.anonymous_read else "readers need a token"
-    sys.stdout.write(
-        f"Serving {settings.workspace} at {scheme}://{shown}:{port}/ ({tenants}; {readers})\n"
-    )
+    what = settings.store or settings.workspace
+    sys.stdout.write(f"Serving {what} at {scheme}://{shown}:{port}/ ({tenants}; {readers})\n")
     if flight is not None:
         kind = "grpc" if settings.tls is None else "grpc+tls"
         sys.stdout.write(f"Serving FlightSQL at {kind}://{shown}:{flight}/\n")

@@ -13,9 +13,9 @@ from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.options import TableFormat
 from odfbuild.cli.commands.share.serve import (
-    ServedFolder,
+    ServedWorkspace,
     TokensOption,
-    served_folder,
+    served_place,
     tokens_of,
 )
 from odfbuild.errors import UsageRefusedError
@@ -54,13 +54,13 @@ def new(
     expires: Annotated[
         str, typer.Option("--expires", metavar="TIME", help="Time until it expires, or never.")
     ] = "90d",
-    workspace: ServedFolder = None,
+    workspace: ServedWorkspace = None,
     tokens: TokensOption = None,
 ) -> int:
     """Make a token and print it once: only its hash is stored."""
     from odfbuild.serve.tokens import TokenFile
 
-    folder = served_folder(given, workspace)
+    folder = served_place(given, workspace).folder
     now = datetime.now(UTC).replace(microsecond=0)
     token, kept = TokenFile(tokens_of(folder, tokens)).new(
         label=label,
@@ -78,7 +78,7 @@ def new(
 
 def list_(
     given: ProjectArguments,
-    workspace: ServedFolder = None,
+    workspace: ServedWorkspace = None,
     tokens: TokensOption = None,
     output: TableFormat = "table",
 ) -> int:
@@ -86,7 +86,7 @@ def list_(
     from odfbuild.cli.terminal.console import print_table
     from odfbuild.serve.tokens import TokenFile
 
-    kept = TokenFile(tokens_of(served_folder(given, workspace), tokens)).all()
+    kept = TokenFile(tokens_of(served_place(given, workspace).folder, tokens)).all()
     if output == "json":
         sys.stdout.write(json.dumps([_mapping(each) for each in kept], indent=2) + "\n")
         return exits.DONE
@@ -98,13 +98,13 @@ def list_(
 def revoke(
     given: ProjectArguments,
     token: Annotated[str, typer.Argument(metavar="ID", help="The id or the label of a token.")],
-    workspace: ServedFolder = None,
+    workspace: ServedWorkspace = None,
     tokens: TokensOption = None,
 ) -> int:
     """Revoke a token. A running server refuses it at once."""
     from odfbuild.serve.tokens import TokenFile
 
-    kept = TokenFile(tokens_of(served_folder(given, workspace), tokens)).revoke(token)
+    kept = TokenFile(tokens_of(served_place(given, workspace).folder, tokens)).revoke(token)
     sys.stdout.write(f"{kept.id}  {kept.label}  is revoked\n")
     return exits.DONE
 

@@ -76,17 +76,25 @@ class MissingBucketError(TransferError):
 class Bucket:
     """A prefix of a bucket, or of a container of Azure; keys are paths below it.
 
-    `is_named` says that the user's policy names the store.
+    `is_named` says that the user's policy names the store.  With `silence`, a request fails when
+    the store says nothing for so many seconds.
     """
 
-    def __init__(self, url: str, region: str | None = None, *, is_named: bool = False) -> None:
+    def __init__(
+        self,
+        url: str,
+        region: str | None = None,
+        *,
+        is_named: bool = False,
+        silence: float | None = None,
+    ) -> None:
         self.place = url
         self._place = StorePlace.of(url)
         self.store = self._place.store
         self._access: AzureAccess | None = None
         if self._place.kind == "az":
             self._access = access_of(self._place, os.environ, is_named=is_named)
-        self._store = opened(self._place, self._access, region)
+        self._store = opened(self._place, self._access, region, silence=silence)
 
     def get(self, key: str, most: int) -> bytes | None:
         """Return an object of at most so many bytes, None if there is none."""

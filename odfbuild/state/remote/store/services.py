@@ -60,10 +60,12 @@ def opened(
     region: str | None = None,
     *,
     above: bool = False,
+    silence: float | None = None,
 ) -> "ServiceStore":
     """Return the library's store for a prefix; `above` for all of its bucket.
 
-    `access` is for Azure, `region` that of a bucket.  Raises NoObstoreError, StoreCredentialsError.
+    `access` is for Azure, `region` that of a bucket.  Requests fail after a `silence`, in seconds.
+    Raises NoObstoreError, StoreCredentialsError.
     """
     try:
         from obstore.exceptions import BaseError
@@ -81,6 +83,9 @@ def opened(
         "connect_timeout": timedelta(seconds=10),
     }
     retries: Any = {"max_retries": 3, "retry_timeout": timedelta(seconds=60)}
+    if silence is not None:
+        options["read_timeout"] = options["connect_timeout"] = timedelta(seconds=silence)
+        retries = {"max_retries": 1, "retry_timeout": timedelta(seconds=silence)}
     shared: dict[str, Any] = {"client_options": options, "retry_config": retries}
     shared["prefix"] = None if above else place.prefix or None
     try:

@@ -1,0 +1,1 @@
+"""Files of a server: where its workspace is, objects that are read, and files that pushes send."""
