@@ -253,6 +253,29 @@ def test_other_bytes_under_a_hash_are_not_served(
         assert client.get("sound/tail").status_code == 200
 
 
+def test_objects_that_are_too_long_damage_what_they_are_of_alone(
+    store: ObjectServer, prefix: str, tmp_path: Path
+) -> None:
+    workspace = BucketWorkspace(store.url(prefix))
+    long, sound = made(workspace, "long", 1), made(workspace, "sound", 1)
+    with serving_datasets(tmp_path, store=store.url(prefix)) as server, reading(server) as client:
+        assert client.get("system/status").status_code == 200
+        for key in (f"datasets/{long.id.multibase}/refs/head", "names/sound.too", "leases/sound"):
+            workspace.client.put(key, b"x" * 200_000)
+        made(workspace, "later", 1)
+        damage = {"long": "broken-source", "sound.too": "corrupt-name", "sound": None}
+
+        def found() -> dict[str, str | None]:
+            listed = client.get("system/status").json()["datasets"]
+            return {each["alias"]: each["damage"] for each in listed}
+
+        eventually(lambda: found() == {**damage, "later": None})
+        assert client.get("sound/refs/head").text == str(sound.head())
+        assert client.get("long/refs/head").status_code == 500
+    assert workspace.names().keys() == set(map(DatasetAlias.parse, ("long", "sound", "later")))
+    assert workspace.heads().keys() >= {sound.id}
+
+
 def test_the_cache_of_a_server_keeps_its_limit(
     store: ObjectServer, prefix: str, tmp_path: Path
 ) -> None:

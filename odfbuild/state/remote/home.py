@@ -34,6 +34,7 @@ from odfbuild.state.remote.client import (
     StoredObject,
     side_by_side,
 )
+from odfbuild.state.remote.errors import BrokenSourceError
 from odfbuild.state.remote.heads import BucketHeads, HeadTags, read_head
 from odfbuild.state.remote.memory import StoreMemory, keep_memory, read_memory, touch_memory
 from odfbuild.state.remote.names import BucketNames
@@ -101,7 +102,7 @@ class BucketHome:
         def head(id: DatasetId) -> Multihash | OdfBuildError | None:
             try:
                 return read_head(self._client, _head_key(id), self._tags)
-            except CorruptHeadError as error:
+            except (CorruptHeadError, BrokenSourceError) as error:  # of this dataset alone
                 return error
 
         heads = list(side_by_side(looked, head))

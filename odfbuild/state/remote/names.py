@@ -8,9 +8,11 @@ from threading import Lock
 from typing import Final
 
 from odfbuild.state.remote.client import ObjectClient, TaggedBytes, Unchanged, side_by_side
+from odfbuild.state.remote.errors import BrokenSourceError
 
 PREFIX: Final = "names/"
 _LARGEST: Final = 4_096  # bytes
+_DAMAGED: Final = b"?"
 
 
 class BucketNames:
@@ -40,13 +42,14 @@ class BucketNames:
     def items(self) -> Iterator[tuple[str, Callable[[], bytes | None]]]:
         found = self._tags()
         missing = [name for name, tag in found.items() if not self._is_known(name, tag)]
-        side_by_side(missing, self.read)
+        read = side_by_side(missing, self.read)
         with self._lock:
             gone = self._known.keys() - found.keys()
             for name in gone:
                 del self._known[name]
             self.changed |= bool(gone)
-            data = {name: known.data for name, known in self._known.items()}
+            data = dict(zip(missing, read, strict=True))
+            data |= {name: known.data for name, known in self._known.items()}
         self._keep()
         return ((name, partial(data.get, name)) for name in sorted(found))
 
@@ -62,7 +65,12 @@ class BucketNames:
     def read(self, name: str) -> bytes | None:
         with self._lock:
             known = self._known.get(name)
-        found = self._client.look(PREFIX + name, _LARGEST, None if known is None else known.tag)
+        try:
+            found = self._client.look(PREFIX + name, _LARGEST, None if known is None else known.tag)
+        except BrokenSourceError:  # too long for a name: who reads it finds it damaged
+            with self._lock:
+                self.changed |= self._known.pop(name, None) is not None
+            return _DAMAGED
         if isinstance(found, Unchanged):
             return None if known is None else known.data
         with self._lock:

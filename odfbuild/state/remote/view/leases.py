@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from odfbuild.host.json_text import parse_json
 from odfbuild.state.remote.client import ObjectClient
+from odfbuild.state.remote.errors import BrokenSourceError
 from odfbuild.state.remote.leases import CLOCK, LARGEST, PERIOD
 from odfbuild.state.remote.view.client import LEASES
 
@@ -46,8 +47,8 @@ class LeaseWatch:
         """Return what those who have leases wrote of themselves, by the names of these."""
         found: dict[str, Mapping[str, Any]] = {}
         for name in sorted(self.held()):
-            data = self._client.get(f"{LEASES}{name}", LARGEST)
-            with suppress(ValueError):
+            with suppress(ValueError, BrokenSourceError):  # somebody else wrote it
+                data = self._client.get(f"{LEASES}{name}", LARGEST)
                 note = parse_json(data or b"")
                 if isinstance(note, dict):
                     found[name] = note
