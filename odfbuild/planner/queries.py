@@ -34,7 +34,7 @@ from odfbuild.planner.diff import EventChange
 from odfbuild.sql.analysis.facts import QueryFacts, diagnostics, examine, examine_alike
 from odfbuild.sql.findings import QueryFinding, Reason
 from odfbuild.sql.text.shape import TextPlace
-from odfbuild.sql.text.steps import QueryStep, steps_of
+from odfbuild.sql.text.steps import QueryStep, is_of_spark, steps_of
 
 _Place: TypeAlias = tuple[Literal["metadata"], int, str]  # of a transform within the snapshot
 
@@ -169,7 +169,7 @@ def uuid_columns(state: ChainState, lookup: Lookup) -> frozenset[ValuePath]:
 
 def copied_uuids(steps: Sequence[QueryStep], inputs: Columns) -> frozenset[ValuePath]:
     """Return where a result has UUIDs of the inputs, in columns that are copied as they are."""
-    if not any(uuids for _, uuids in inputs.values()):
+    if not is_of_spark(steps) or not any(uuids for _, uuids in inputs.values()):
         return frozenset()
     from odfbuild.sql.columns import columns_of
 

@@ -128,7 +128,7 @@ def _of_datafusion(
         if step.alias is not None:
             tables.steps[step.alias] = rows
     known, unknown = _outputs(rows)
-    outputs = known and tuple(replace(each, type=None, copied=False) for each in known)
+    outputs = known and tuple(replace(each, type=None) for each in known)
     return QueryColumns(
         outputs=outputs,
         shaping=frozenset(reader.shaping),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from odfbuild.odf.events import DataSchema, DataTypeList
 from odfbuild.sql.columns.output import Attribute, RelationColumns
 from odfbuild.sql.columns.relations import Relations
-from odfbuild.sql.columns.scope import NameScope
+from odfbuild.sql.columns.scope import NameScope, Resolution
 from odfbuild.sql.columns.types import UNKNOWN, Value
 from odfbuild.sql.text.shape import (
     Call,
@@ -86,7 +86,11 @@ class FlowRelations(Relations):
                 continue
             made, sources = self.sourced(value, scope)
             name = output.aliases[0] if output.aliases else self._own_name(value, scope)
-            given.columns.append(Attribute(name, made, sources, None, self.placed(output.place)))
+            found = scope.resolve(value.parts) if isinstance(value, Column) else None
+            copied = isinstance(found, Resolution) and found.copied
+            given.columns.append(
+                Attribute(name, made, sources, None, self.placed(output.place), copied)
+            )
         return given
 
     def _own_name(self, value: Expr, scope: NameScope) -> str:

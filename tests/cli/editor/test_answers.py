@@ -285,6 +285,29 @@ def test_a_query_file_is_completed_as_the_query_that_includes_it(
         assert it.ask("textDocument/completion", at(unread, text, "k,")) == []
 
 
+def test_columns_of_queries_for_datafusion_are_known_with_their_types(folder: Path) -> None:
+    text = "select t, src.s from src"
+    query = "select t, k, sum(v) over (partition by k) as s from src"
+    lay_out(
+        folder,
+        {
+            "datasets/fast.yaml": derivative("fast", "src", query, engine="datafusion"),
+            "datasets/last.yaml": derivative("last", "fast", text, engine="datafusion"),
+        },
+    )
+    last = folder / "datasets/last.yaml"
+    text = last.read_text("utf-8")
+    with editor(folder) as it:
+        it.open(last, text)
+        found = it.ask("textDocument/completion", at(last, text, "src.s", 4))
+        assert [each["detail"] for each in found][1:] == [
+            "k STRING of fast",
+            "s BIGINT of fast",
+        ]
+        shown = it.ask("textDocument/hover", at(last, text, "src.s", 4))
+        assert "`s BIGINT` of fast" in str(shown)
+
+
 def test_datasets_are_offered_where_a_check_takes_them(folder: Path) -> None:
     lay_out(folder, {"datasets/last.yaml": derivative("last", "out")})
     taken = {

@@ -13,7 +13,7 @@ from tests.rule.inputs import Row
 if TYPE_CHECKING:
     import datafusion
 
-__all__ = ["PlainDataFusion"]
+__all__ = ["PlainDataFusion", "plain_frame"]
 
 _SETTINGS = {
     "datafusion.sql_parser.enable_ident_normalization": "false",
@@ -39,7 +39,7 @@ class PlainDataFusion:
         found = []
         for state in states:
             try:
-                frame = _frame(query, state)
+                frame = plain_frame(query, state)
                 frame.execution_plan()
             except BaseException as error:  # a panic of Rust is no Exception
                 return Unanswered(_why(error), of_values=False)
@@ -56,7 +56,7 @@ class PlainDataFusion:
         """Do nothing: contexts end with their questions."""
 
 
-def _frame(query: Composed, state: Asked) -> "datafusion.DataFrame":
+def plain_frame(query: Composed, state: Asked) -> "datafusion.DataFrame":
     """Return the query over rows as they come; where their order decides, in that of values."""
     import datafusion
 
