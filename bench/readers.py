@@ -1,10 +1,11 @@
 """Many readers of a server beside an apply: its memory, and the rows that the apply leaves.
 
-python -m bench.readers [--readers N] [--rows N] [--days N].  A server has one dataset of so many
-rows a day.  A third of the readers downloads slices and asks for history and status, a third reads
-a slice slowly, and a third disconnects amid a slice, all again and again, while so many days are
-applied, each by a process; before that as many are applied without readers.  Afterwards each row is
-there once, and every whole download was exact.
+python -m bench.readers [--readers N] [--rows N] [--days N] [--store].  A server has one dataset of
+so many rows a day; with --store its workspace is in an S3 server on loopback, and its requests to
+that are counted.  A third of the readers downloads slices and asks for history and status, a third
+reads a slice slowly, and a third disconnects amid a slice, all again and again, while so many days
+are applied, each by a process; before that as many are applied without readers.  Afterwards each
+row is there once, and every complete download was exact.
 """
 
 import argparse
@@ -20,8 +21,11 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 
@@ -29,13 +33,16 @@ from bench.measure import DATA
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.serve.tokens import TokenFile, TokenScope
 from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.remote.workspace import BucketWorkspace
 from odfbuild.state.workspace import Workspace
+from tests.support.servers.object_proxy import proxying
+from tests.support.servers.object_store import CREDENTIALS, serving_objects
 
 __all__ = ["main"]
 
 NAME = "many.rows"
 _PROGRAM = (sys.executable, "-c", "from odfbuild.cli.main import program; program()")
-_SETTINGS = "odfbuild: 1\ntargets: {dev: {workspace: workspace}}\nengine: {ingest: arrow}\n"
+_SETTINGS = 'odfbuild: 1\ntargets: {{dev: {{workspace: "{}"}}}}\nengine: {{ingest: arrow}}\n'
 _ROOT = f"""
 kind: DatasetSnapshot
 version: 1
@@ -58,15 +65,25 @@ def main() -> None:
     parser.add_argument("--readers", type=int, default=200)
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--days", type=int, default=5)
+    parser.add_argument("--store", action="store_true")
     given = parser.parse_args()
     project = DATA / "readers"
     shutil.rmtree(project, ignore_errors=True)
     for folder in (project / "data", project / "datasets"):
         folder.mkdir(parents=True)
-    (project / "odfbuild.yaml").write_text(_SETTINGS)
     (project / "datasets" / "rows.yaml").write_text(_ROOT)
-    _apply_day(project, 0, given.rows)
-    asyncio.run(_measure(project, given.readers, given.rows, given.days))
+    with ExitStack() as stack:
+        place, served, asked = "workspace", str(project / "workspace"), list[Any]()
+        if given.store:
+            os.environ.update(CREDENTIALS)
+            store = stack.enter_context(serving_objects())
+            proxy = stack.enter_context(proxying(store.port))
+            place, asked = store.url("readers"), proxy.asked
+            served = store.url("readers", proxy.port)
+        (project / "odfbuild.yaml").write_text(_SETTINGS.format(place))
+        _apply_day(project, 0, given.rows)
+        bench = Bench(project, place, served, asked)
+        asyncio.run(_measure(bench, given.readers, given.rows, given.days))
 
 
 def _timed_day(project: Path, day: int, rows: int) -> tuple[float, float]:
@@ -92,7 +109,8 @@ def _apply_day(project: Path, day: int, rows: int) -> None:
     subprocess.run([*_PROGRAM, "apply", "--yes"], cwd=project, check=True, capture_output=True)
 
 
-async def _measure(project: Path, readers: int, rows: int, days: int) -> None:
+async def _measure(bench: "Bench", readers: int, rows: int, days: int) -> None:
+    project = bench.project
     tokens = project / "tokens.json"
     now = datetime.now(UTC)
     token, _ = TokenFile(tokens).new(
@@ -104,23 +122,27 @@ async def _measure(project: Path, readers: int, rows: int, days: int) -> None:
         expires=now + timedelta(days=1),
     )
     serving = [*_PROGRAM, "serve", "--port", "0", "--tokens", str(tokens)]
+    serving += ["--workspace", bench.served]
     with (project / "log").open("w") as log:
         server = subprocess.Popen(serving, cwd=project, stdout=subprocess.PIPE, stderr=log)
         try:
             said = b"" if server.stdout is None else server.stdout.readline()
             port = int(said.split(b" at ")[1].split(b"/")[2].rpartition(b":")[2])
-            crowd = Crowd(port, token, project / "workspace")
-            await _read_and_apply(crowd, server.pid, readers, rows, days, project)
+            crowd = Crowd(port, token, bench)
+            await _read_and_apply(crowd, server.pid, readers, rows, days, bench)
         finally:
             server.terminate()
             server.wait()
 
 
 async def _read_and_apply(
-    crowd: "Crowd", server: int, readers: int, rows: int, days: int, project: Path
+    crowd: "Crowd", server: int, readers: int, rows: int, days: int, bench: "Bench"
 ) -> None:
+    project = bench.project
     alone = [await asyncio.to_thread(_timed_day, project, day, rows) for day in range(1, days + 1)]
     before = _memory(server)
+    bench.asked.clear()
+    began = time.monotonic()
     reading = [asyncio.create_task(crowd.read(number)) for number in range(readers)]
     sampling = asyncio.create_task(_samples(server, crowd))
     times = [
@@ -130,12 +152,16 @@ async def _read_and_apply(
     crowd.ends = True
     await asyncio.gather(*reading)
     memory = await sampling
+    seconds = time.monotonic() - began
     print(f"{readers} readers, {days} applies of {rows:,} rows")
     print("seconds of each apply without readers (of a processor):", _said(alone))
     print("seconds of each apply beside them (of a processor):", _said(times))
     print(f"memory of the server: {before / 1e6:.0f} MB before, at most {max(memory) / 1e6:.0f} MB")
     print("readers:", ", ".join(f"{n:,} {what}" for what, n in sorted(crowd.counts.items())))
-    _check_rows(project / "workspace", (2 * days + 1) * rows)
+    if bench.asked:
+        count = len(bench.asked)
+        print(f"requests to the store: {count:,}, or {count / seconds:.1f} a second")
+    _check_rows(bench, (2 * days + 1) * rows)
 
 
 async def _samples(server: int, crowd: "Crowd") -> list[int]:
@@ -152,28 +178,41 @@ def _memory(process: int) -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def _check_rows(workspace: Path, rows: int) -> None:
-    paths = [path for _, path in _dataset(workspace).slices()]
+def _check_rows(bench: "Bench", rows: int) -> None:
+    paths = [path for _, path in bench.dataset().slices()]
     values = [v for path in paths for v in pq.read_table(path)["v"].to_pylist()]
     if values != list(range(rows)):
         raise SystemExit("rows are missing, repeated or in another order")
     print(f"{rows:,} rows, each once and in order")
 
 
-def _dataset(workspace: Path) -> Dataset:
-    found = Workspace(workspace).open(DatasetAlias.parse(NAME))
-    if found is None:
-        raise SystemExit(f"{NAME} is not there")
-    return found
+@dataclass(frozen=True)
+class Bench:
+    """A project, its workspace, what the server has of it, and the requests to its store."""
+
+    project: Path
+    place: str
+    served: str
+    asked: list[Any]
+
+    def dataset(self) -> Dataset:
+        is_far = "://" in self.place
+        where = BucketWorkspace(self.place) if is_far else Workspace(self.project / self.place)
+        found = where.open(DatasetAlias.parse(NAME))
+        if found is None:
+            raise SystemExit(f"{NAME} is not there")
+        return found
 
 
 class Crowd:
     """Readers of one server, who read until `ends`; `counts` is what they got."""
 
-    def __init__(self, port: int, token: str, workspace: Path) -> None:
+    def __init__(self, port: int, token: str, bench: Bench) -> None:
         self._port = port
         self._token = token
-        self._folder = workspace
+        self._bench = bench
+        self._known: list[str] = []
+        self._known_at = 0.0
         self.ends = False
         self.counts: Counter[str] = Counter()
 
@@ -197,7 +236,11 @@ class Crowd:
                 await asyncio.sleep(_PAUSE)
 
     def _slices(self) -> list[str]:
-        return [str(each.physical_hash) for each, _ in _dataset(self._folder).slices()]
+        if time.monotonic() - self._known_at > 1:
+            found = self._bench.dataset().data_slices()
+            self._known = [str(each.physical_hash) for each in found]
+            self._known_at = time.monotonic()
+        return self._known
 
     async def _opened(self, path: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter, int]:
         """Send a request; return the streams and the length of the body."""
