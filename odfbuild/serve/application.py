@@ -3,7 +3,7 @@
     /info    /accounts/me    /datasets/<id>    /.odfbuild/index.json
     /    /system/status    /system/runs[/<id>]                          the live page
     /query    /verify    /system/health
-    [/<account>]/<name>/tail|metadata|history|origins
+    [/<account>]/<name>/tail|metadata|history|changes|origins
     [/<account>]/<name>/refs/<ref>
     [/<account>]/<name>/blocks|data|checkpoints|attestations/<hash>
     [/<account>]/<name>/pull|push                                       WebSockets
@@ -57,7 +57,7 @@ from odfbuild.state.remote.view.outage import OUTAGES, is_outage
 _LOG = logging.getLogger("odfbuild.serve.access")
 _ERRORS = logging.getLogger("odfbuild.serve")
 _ANSWERED_IN_JSON = frozenset(
-    {"query", "verify", "tail", "metadata", "history", "origins", "status", "runs"}
+    {"query", "verify", "tail", "metadata", "history", "origins", "changes", "status", "runs"}
 )
 _LATER = {"retry-after": "2"}
 _ONE_TENANT = "odfbuild"  # the account of all datasets for clients that need one
@@ -74,6 +74,7 @@ def application(settings: ServerSettings, judge: HeadJudge | None = None) -> "Li
         Route(dataset + "/tail", routes.tail),
         Route(dataset + "/metadata", routes.metadata),
         Route(dataset + "/history", routes.history),
+        Route(dataset + "/changes", routes.changes),
         Route(dataset + "/origins", routes.origins),
         Route(dataset + "/refs/{ref}", routes.ref),
         Route(dataset + "/attestations/{hash}", routes.attestation, methods=["GET", "PUT"]),
@@ -213,6 +214,12 @@ class _Routes:
     async def tail(self, request: Request) -> Response:
         alias, dataset, caller = await self._read(request)
         found = await self.questions.tail(request, alias, dataset)
+        self._served.access.check_token(caller)
+        return found
+
+    async def changes(self, request: Request) -> Response:
+        alias, dataset, caller = await self._read(request)
+        found = await self.questions.changes(request, alias, dataset)
         self._served.access.check_token(caller)
         return found
 

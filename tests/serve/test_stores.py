@@ -115,7 +115,7 @@ def test_an_outage_is_said_and_ends_without_a_restart(
     dataset = cities(store.url(prefix), tmp_path)
     asked = {"query": 'select count(*) as n from "team.cities"'}
     own = ["refs/head", "history", "tail", "metadata", "origins?offset=0", files_of(dataset)[0]]
-    own += ["attestations/delegations"]
+    own += ["attestations/delegations", f"changes?since={next(iter(dataset.blocks()))[0]}"]
     paths = ["system/status", "system/runs", ".odfbuild/index.json"]
     paths += [f"{CITIES}/{each}" for each in own]
     with (

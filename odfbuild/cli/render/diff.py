@@ -29,7 +29,8 @@ from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.schema.ddl import to_ddl
 
 if TYPE_CHECKING:
-    from odfbuild.app.inspection.diff import Names, RowChange, RowDifference
+    from odfbuild.app.inspection.diff import Names
+    from odfbuild.executors.verify.row_difference import RowChange, RowDifference
 
 
 def row_lines(found: RowDifference) -> Iterator[str]:

@@ -5,12 +5,12 @@ let at = null; // which rows are shown
 
 async function openDataset(name, parameters) {
   const block = parameters.get("block"), from = parameters.get("since"), asOf = parameters.get("asOf");
-  const isCurrent = asOf !== null || parameters.get("rows") === "current";
+  const isCurrent = asOf !== null || parameters.get("rows") === "current", isCompared = parameters.get("rows") === "changes";
   const crumbs = make("nav", { class: "crumbs", "aria-label": "Place" }, make("a", { href: "#/", text: "Datasets" }));
   const body = make("div", {}, make("p", { role: "status", text: "It is being read." }));
   byId("dataset").replaceChildren(crumbs, make("h1", { id: "dataset-title", tabindex: "-1", text: name }), body);
   const place = placeOf(name);
-  at = { name, place, block, from, asOf, isCurrent };
+  at = { name, place, block, from, asOf, isCurrent, isCompared };
   const own = at;
   const [metadata, history, status] = await Promise.all([
     request(`${place}/metadata?include=Seed,Info,License,Schema,Vocab,Attachments`), request(`${place}/history?limit=${PAGE}`), request("system/status")]);
@@ -100,6 +100,7 @@ async function showCurrent(own, skip = 0) {
 // Rows but the last `skip`: what is asked for last is shown.
 async function showRows(own, skip = 0) {
   if (own.isCurrent) return showCurrent(own, skip);
+  if (own.isCompared && own.from) return showChanges(own);
   const turned = own.turned = {};
   const isOver = () => own !== at || turned !== own.turned;
   const block = own.block || own.head?.hash;
@@ -108,7 +109,8 @@ async function showRows(own, skip = 0) {
   if (isOver()) return;
   const total = Math.max(0, all - before);
   const parts = [];
-  if (own.from) parts.push(make("p", {}, "Rows that came after block ", shortHash(own.from), " up to block ", shortHash(block), ". ", allLink(own)));
+  if (own.from) parts.push(make("p", {}, "Rows that came after block ", shortHash(own.from), " up to block ", shortHash(block), ". ",
+    make("a", { href: `${datasetAddress(own.name)}?${query({ since: own.from, block: own.block, rows: "changes" })}`, text: "Compare the two versions" }), " ", allLink(own)));
   else if (own.block) parts.push(make("p", {}, "As they were by block ", shortHash(block), ". ", allLink(own)));
   if (total === 0) {
     room.replaceChildren(...parts, make("p", { class: "faint", text: "There are none." }));

@@ -39,7 +39,7 @@ from odfbuild.texts.page import joined_scripts, page_file
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-_SCRIPTS = ("client", "datasets", "dataset", "rows", "row", "question", "runs", "start")
+_SCRIPTS = ("client", "datasets", "dataset", "rows", "changes", "row", "question", "runs", "start")
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"

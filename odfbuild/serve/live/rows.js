@@ -3,11 +3,13 @@
 // A text that looks like null, or like a text in quotes, is in quotes.
 const valueText = (value) => typeof value === "string" && value !== "null" && !value.startsWith('"') ? value : written(value);
 
+const isNumeral = (value) => typeof value === "number" || isExact(value);
+
 const SHORT = 32; // characters that stay on one line
 const LONG = 10000; // characters that are shown at once: a browser takes a second for each few hundred thousand
 function valueCell(value) {
   if (value === null || value === undefined) return make("td", { class: "faint", text: "null" });
-  const isNumber = typeof value === "number" || isExact(value);
+  const isNumber = isNumeral(value);
   const text = valueText(value);
   const cell = make("td", { class: isNumber ? "amount" : text.length <= SHORT ? "cell short" : "cell", text: begin(text) });
   if (text.length > LONG) cell.append(make("p", { class: "more" }, make("button", {
@@ -20,7 +22,7 @@ const begin = (text) => text.slice(0, text.length > LONG && /[\ud800-\udbff]/.te
 
 // The values of the column `link`, by number, lead to the address that a function returns for each.
 function rowTable(caption, names, rows, link = -1, address = null) {
-  const types = names.map((_, at) => rows.some((row) => typeof row[at] === "number" || isExact(row[at])));
+  const types = names.map((_, at) => rows.some((row) => isNumeral(row[at])));
   const heads = names.map((text, at) => types[at] ? amountHead(text) : text);
   return table(caption, heads, rows.map((row) => make("tr", {}, row.map((value, at) =>
     at === link ? make("td", { class: "amount" }, make("a", { href: address(value), text: valueText(value) })) : valueCell(value)))));

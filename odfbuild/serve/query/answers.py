@@ -90,6 +90,14 @@ class Answers:
         async with self._worker() as worker, self._files.ready([dataset]):
             return await worker.answer({**self._form(question), **form, **view.document()})
 
+    async def changes(self, dataset: PinnedDataset, since: Multihash, limit: int) -> AnswerText:
+        """Return how the rows of a dataset differ from those at the block `since`."""
+        form = {"since": str(since), "id": str(dataset.id), "block": str(dataset.block)}
+        most = {"limit": limit, "bytes": self._served.settings.limits.output}
+        read = [dataset, replace(dataset, block=since)]  # either may be the later one
+        async with self._worker() as worker, self._files.ready(read):
+            return await worker.answer({**self._files.place_of(), **form, **most})
+
     async def origins(self, dataset: PinnedDataset, offset: int, caller: Caller) -> AnswerText:
         """Return what a record was made of, as far as the caller may read that."""
         root = self._files.place_of()

@@ -15,7 +15,7 @@ from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.manifest.writer import to_mapping
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.serve.access import AccessError, Caller
-from odfbuild.serve.parameters import block_of, offset_of, switch_of, time_of
+from odfbuild.serve.parameters import block_of, count_of, offset_of, switch_of, time_of
 from odfbuild.serve.query.answers import Answers, MissingBlockError
 from odfbuild.serve.query.commitment import (
     BadSignatureError,
@@ -128,13 +128,19 @@ class QueryRoutes:
         until = time_of(request, "asOf")
         view = RowView(is_current=switch_of(request, "current") or until is not None, until=until)
         question = self._question({"query": "", **given})
-        reading = self._served.place.reading
-        block = await reading(block_of, request, "block", dataset) or await reading(dataset.head)
-        if block is None:
-            raise AccessError(404, "There is no such dataset.")
-        read = PinnedDataset(str(alias), dataset.id, block)
+        read = await self._pinned(request, alias, dataset)
         last = self._answers.last_rows(question, read, view)
         answer = await _while_connected(request, last)
+        return Response(answer.text, media_type="application/json")
+
+    async def changes(self, request: "Request", alias: DatasetAlias, dataset: Dataset) -> Response:
+        """Return the rows that the block `since` and the head, or `block`, do not both have."""
+        since = await self._served.place.reading(block_of, request, "since", dataset)
+        if since is None:
+            raise AccessError(400, "since is the hash of a block.")
+        limit = count_of(request, "limit", 100, self._served.settings.limits.rows)
+        read = await self._pinned(request, alias, dataset)
+        answer = await _while_connected(request, self._answers.changes(read, since, limit))
         return Response(answer.text, media_type="application/json")
 
     async def origins(
@@ -143,11 +149,8 @@ class QueryRoutes:
         """Return what the row at an offset was made of."""
         self._answers.check_reader(caller)
         offset = offset_of(request)
-        reading = self._served.place.reading
-        block = await reading(block_of, request, "block", dataset) or await reading(dataset.head)
-        if block is None:
-            raise AccessError(404, "There is no such dataset.")
-        found = self._answers.origins(PinnedDataset(str(alias), dataset.id, block), offset, caller)
+        read = await self._pinned(request, alias, dataset)
+        found = self._answers.origins(read, offset, caller)
         answer = await _while_connected(request, found)
         return Response(answer.text, media_type="application/json")
 
@@ -162,6 +165,16 @@ class QueryRoutes:
             raise AccessError(404, "There is no such dataset.")
         found = await self._served.place.reading(_parts, dataset, state, wanted)
         return JSONResponse({"output": found})
+
+    async def _pinned(
+        self, request: "Request", alias: DatasetAlias, dataset: Dataset
+    ) -> PinnedDataset:
+        """Return a dataset at the block that the parameter `block` names, or at its head."""
+        reading = self._served.place.reading
+        block = await reading(block_of, request, "block", dataset) or await reading(dataset.head)
+        if block is None:
+            raise AccessError(404, "There is no such dataset.")
+        return PinnedDataset(str(alias), dataset.id, block)
 
     def _caller(self, request: "Request") -> Caller:
         caller = self._served.access.caller(request.headers)

@@ -10,6 +10,9 @@ process exchange frames of JSON, after an empty one of the process when it is re
                ...}
     process   {"hash": text}, and the output        or    {"status": n, "text": text, ...}
 
+    server    {"since": hash, "id": id, "block": hash, "workspace": path, "limit": n, "bytes": n}
+    process   {}, and the rows that differ between the two blocks
+
     server    {"offset": n, "name": name, "id": id, "block": hash, "workspace": path, "bytes": n,
                "datasets": n, "refused": text or null}, which says why no step is run again
     process   {"inputs": [id, ...]}
@@ -184,6 +187,8 @@ def _answer(server: Conversation) -> Sequence[bytes]:
     asked = server.first()
     if "rows" in asked:
         return _last_rows(asked)
+    if "since" in asked:
+        return _changes(asked)
     if "offset" in asked:
         return _origins(asked, server)
     from odfbuild.sql.text.steps import DATAFUSION, QueryStep
@@ -315,6 +320,41 @@ def _current(
     return replace(view, log=False, until=Timestamp.parse(until), key=key)
 
 
+def _changes(asked: Mapping[str, Any]) -> Sequence[bytes]:
+    """Return how the rows of a dataset at a block differ from those at another one."""
+    from odfbuild.executors.verify.row_difference import row_difference
+
+    dataset = _workspace(asked).dataset(DatasetId.parse(asked["id"]))
+    since, block = Multihash.parse(asked["since"]), Multihash.parse(asked["block"])
+    found = row_difference(dataset, since, block, asked["limit"])
+    counts = {"added": found.added, "removed": found.removed, "changed": found.changed}
+    names = list(found.columns)
+    rows = [
+        {"times": each.times, "before": _row(names, each.before), "after": _row(names, each.after)}
+        for each in found.shown
+    ]
+    return [
+        _json({}),
+        _limited({"key": found.key, "columns": names, **counts, "rows": rows}, asked),
+    ]
+
+
+def _row(names: Sequence[str], row: Mapping[str, Any] | None) -> list[Any] | None:
+    from odfbuild.texts.json_values import plain
+
+    return None if row is None else [plain(row[name]) for name in names]
+
+
+def _limited(answer: Any, asked: Mapping[str, Any]) -> bytes:
+    """Return a document; raise QuestionRefusedError if it is too large."""
+    text = _json(answer)
+    if len(text) > asked["bytes"]:
+        raise QuestionRefusedError(
+            400, f"The answer has more than {asked['bytes']:,} bytes.", SIZE_LIMIT
+        )
+    return text
+
+
 def _origins(asked: Mapping[str, Any], server: Conversation) -> Sequence[bytes]:
     """Return what a record was made of, after the server said which datasets may be named."""
     from odfbuild.serve.query.origins import NoSuchRecordError, origins
@@ -324,14 +364,10 @@ def _origins(asked: Mapping[str, Any], server: Conversation) -> Sequence[bytes]:
         return found
 
     try:
-        text = _json(origins(_workspace(asked), asked, visible))
+        found = origins(_workspace(asked), asked, visible)
     except NoSuchRecordError:
         raise QuestionRefusedError(404, "The dataset has no row at this offset.") from None
-    if len(text) > asked["bytes"]:
-        raise QuestionRefusedError(
-            400, f"The answer has more than {asked['bytes']:,} bytes.", SIZE_LIMIT
-        )
-    return [_json({}), text]
+    return [_json({}), _limited(found, asked)]
 
 
 def _written(frame: "Frame", more: Mapping[str, Any]) -> Sequence[bytes]:

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from odfbuild.app.inspection.diff import RowChange, RowDifference
 from odfbuild.cli.render.diff import row_lines, row_text
 from odfbuild.cli.render.rows import write_rows
 from odfbuild.cli.terminal.console import printable
+from odfbuild.executors.verify.row_difference import RowChange, RowDifference
 from tests.support.effort import examples
 
 TEXTS = (
@@ -73,7 +73,9 @@ def test_a_change_is_never_shown_as_nothing(kind: str) -> None:
         for after in VALUES[kind]:
             if identity(before) != identity(after):
                 change = RowChange({"k": 1, "v": before}, {"k": 1, "v": after})
-                found = RowDifference(key=("k",), slices=1, changed=1, shown=(change,))
+                found = RowDifference(
+                    key=("k",), columns=("k", "v"), slices=1, changed=1, shown=(change,)
+                )
                 line = next(row_lines(found))
                 assert re.match(r"  ~ k=1: v .+ → .", line), (before, after, line)
                 assert line.isprintable()

@@ -113,7 +113,7 @@ def show_row_difference(
     given: ProjectArguments, name: str, before: str | None, after: str | None, limit: int
 ) -> int:
     """Print how the rows of a dataset differ between two blocks; by default what came last."""
-    from odfbuild.app.inspection.diff import before_last, row_difference
+    from odfbuild.executors.verify.row_difference import before_last, row_difference
     from odfbuild.state.chain.refs import find_block
 
     project = open_given(given)

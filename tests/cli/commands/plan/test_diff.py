@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from odfbuild.app.inspection import diff as row_difference
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.protocol import IngestRequest
+from odfbuild.executors.verify import row_difference
 from odfbuild.odf.events import MergeStrategySnapshot, SetInfo
 from tests.support.engines import FakeEngine
 from tests.support.oracles.merge import snapshot

@@ -14,15 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from odfbuild.app.inspection import diff as module
-from odfbuild.app.inspection.diff import (
+from odfbuild.cli.render.diff import row_lines
+from odfbuild.executors.verify import row_difference as module
+from odfbuild.executors.verify.row_difference import (
     RowChange,
     RowDifference,
     UnrelatedBlocksError,
     before_last,
     row_difference,
 )
-from odfbuild.cli.render.diff import row_lines
 from odfbuild.odf.events import (
     AddData,
     AddPushSource,
@@ -184,6 +184,7 @@ def test_values_are_told_as_people_write_them() -> None:
     row = {"t": NOON, "n": None, "b": b"\x01", "l": [1, None], "s": "a\x1b[2J"}
     found = RowDifference(
         key=("n",),
+        columns=tuple(row),
         slices=1,
         added=3,
         changed=1,
