@@ -38,7 +38,13 @@ from odfbuild.odf.events import (
     SetTransform,
     SetVocab,
 )
-from odfbuild.odf.merge_strategies import name_of, reads_operations, records_operations
+from odfbuild.odf.merge_strategies import (
+    compared_columns,
+    key_of,
+    name_of,
+    reads_operations,
+    records_operations,
+)
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.schema.columns import EVENT_TIME
@@ -65,6 +71,7 @@ from odfbuild.sql.text.statement import SqlTextError
 from odfbuild.sql.text.steps import is_of_spark
 from odfbuild.state.memory.engine_answers import Answers
 from odfbuild.texts.patterns import late_pattern
+from odfbuild.texts.suggest import did_you_mean
 from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
@@ -524,6 +531,8 @@ def _misnamed_columns(
             )
     if names_op:
         yield from _constant_operation(each, path, made, op)
+    if source is not None:
+        yield from _without_key(each, path, made, source)
     if source is not None and records_operations(source.merge):
         yield from _without_operation(each, path, made, op, name_of(type(source.merge)))
     time = made.column(vocab.event_time_column)
@@ -560,6 +569,30 @@ def _constant_operation(
                 "then passed on automatically",
                 span=place_in_query(each, path, at),
             )
+
+
+def _without_key(
+    each: Declared,
+    path: tuple[str | int, ...],
+    made: DerivedColumns,
+    source: SetPollingSource | AddPushSource,
+) -> Iterator[Diagnostic]:
+    """Yield columns that a merge strategy names and the preprocess query does not give."""
+    outputs = () if made.query is None else made.query.outputs or ()
+    if made.columns is None or any(not output.name for output in outputs):
+        return
+    given = list(dict.fromkeys(each.name for each in (*made.columns, *outputs)))
+    named = {"primaryKey": key_of(source.merge), "compareColumns": compared_columns(source.merge)}
+    for key, names in named.items():
+        for number, name in enumerate(names):
+            if name not in given:
+                yield Diagnostic(
+                    code="unknown-column",
+                    what=f"the query has no result column '{name}'",
+                    why=f"{key} of the merge strategy names it",
+                    fix=did_you_mean(name, given) or "select it, or name another column",
+                    span=each.span((*path[:2], "merge", key, number)),
+                )
 
 
 def _without_operation(

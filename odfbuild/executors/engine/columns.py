@@ -624,8 +624,20 @@ class ColumnsOf:
         if source.preprocess is not None and is_foreign(steps_of(source.preprocess)):
             return AnalysedColumns(unknown=_ELSEWHERE)
         if self._asker is None or not self._asker.asks():
-            return AnalysedColumns(unknown=_UNASKED)
+            return self._of_preprocess(each, at, source)
         answer = self._asker.source(source, self._definitions.vocabulary(each.alias))
+        return _columns(answer, lambda no: _place_in_source(each, at, source, no))
+
+    def _of_preprocess(self, each: Declared, at: int, source: Source) -> AnalysedColumns:
+        """Return what an engine that starts at once says against a preprocess query."""
+        query, made = source.preprocess, self.read(each.alias)
+        seen = None if made is None else made.inputs.get(PREPROCESS_INPUT)
+        asker = self._asker
+        if asker is None or query is None or seen is None or not asker.asks(query.engine):
+            return AnalysedColumns(unknown=_UNASKED)
+        answer = asker.preprocess(query, seen, self._definitions.vocabulary(each.alias))
+        if isinstance(answer, DataSchema):
+            return AnalysedColumns(unknown=_UNASKED)  # what the merge makes of them is not asked
         return _columns(answer, lambda no: _place_in_source(each, at, source, no))
 
     def _of_chain(self, alias: DatasetAlias) -> AnalysedColumns:

@@ -17,8 +17,14 @@ from odfbuild.executors.engine.arrow.requirements import repeated_name
 from odfbuild.executors.engine.datafusion import query, transform
 from odfbuild.executors.engine.datafusion.aggregates import aggregates_of, check_aggregates
 from odfbuild.executors.engine.datafusion.constants import check_constants
-from odfbuild.executors.engine.datafusion.session import columns, last_of, query_context, rows_of
-from odfbuild.executors.engine.datafusion.sums import check_fit
+from odfbuild.executors.engine.datafusion.session import (
+    check_plan,
+    columns,
+    last_of,
+    query_context,
+    rows_of,
+)
+from odfbuild.executors.engine.datafusion.sums import check_bounded, check_fit
 from odfbuild.executors.engine.protocol import RawQueryWork, TransformWork
 from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.planner.queries import PREPROCESS_INPUT
@@ -74,13 +80,7 @@ class DataFusionEngine:
                 found.append(rows_of(frame))
                 check_fit(context, frame, texts)
             rows = pa.concat_tables(found)
-        twice = repeated_name(rows.column_names)
-        if twice is not None:
-            raise InvalidQueryError(
-                what=f"the preprocess query has two result columns named {twice!r}",
-                why="column names of a dataset must be unique",
-                fix="rename one of them with AS",
-            )
+        _check_unique(rows.schema)
         if not facts.is_linear and not facts.ordered:
             keys = row_keys(rows)
             rows = rows.take(_order(keys))
@@ -151,9 +151,14 @@ class DataFusionEngine:
         schema = pa.schema([each.with_nullable(True) for each in to_arrow(source.schema)])
         with self._running(), query_context(spill=None, clock=True) as context:
             context.add(source.alias, schema.empty_table())
-            frame = last_of(context, transform.texts_of(facts.steps))
+            texts = transform.texts_of(facts.steps)
+            frame = last_of(context, texts)
+            found = columns(frame)
             check_aggregates(aggregates_of(frame))
-            return columns(frame)
+            check_bounded(context, frame, texts)
+            check_plan(frame)
+        _check_unique(found)
+        return found
 
     def query(self, request: "QueryRequest") -> Frame:
         """Answer a question; see `Querier`."""
@@ -186,6 +191,16 @@ class DataFusionEngine:
 def open_engine(_: "Opened") -> DataFusionEngine:
     """Return the engine; a project has no settings for it."""
     return DataFusionEngine()
+
+
+def _check_unique(columns: pa.Schema) -> None:
+    twice = repeated_name(columns.names)
+    if twice is not None:
+        raise InvalidQueryError(
+            what=f"the preprocess query has two result columns named {twice!r}",
+            why="column names of a dataset must be unique",
+            fix="rename one of them with AS",
+        )
 
 
 def _order(keys: pa.Table) -> pa.Array:
