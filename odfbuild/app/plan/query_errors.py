@@ -581,10 +581,11 @@ def _without_key(
     outputs = () if made.query is None else made.query.outputs or ()
     if made.columns is None or any(not output.name for output in outputs):
         return
-    given = list(dict.fromkeys(each.name for each in (*made.columns, *outputs)))
+    names = [each.name for each in made.columns] + [output.name for output in outputs]
+    given = list(dict.fromkeys(names))
     named = {"primaryKey": key_of(source.merge), "compareColumns": compared_columns(source.merge)}
-    for key, names in named.items():
-        for number, name in enumerate(names):
+    for key, columns in named.items():
+        for number, name in enumerate(columns):
             if name not in given:
                 yield Diagnostic(
                     code="unknown-column",

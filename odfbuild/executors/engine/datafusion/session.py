@@ -135,16 +135,20 @@ def query_context(
     with session_context(
         memory, spill=spill, reorders_joins=reorders_joins, joins_subqueries=joins_subqueries
     ) as session:
-        yield QueryContext(session, clock=clock)
+        yield QueryContext(session, spill=spill, clock=clock)
 
 
 class QueryContext:
     """One context; a query reads the tables that are added to it, by their exact names."""
 
-    def __init__(self, session: "datafusion.SessionContext", *, clock: bool) -> None:
+    def __init__(
+        self, session: "datafusion.SessionContext", *, spill: Path | None, clock: bool
+    ) -> None:
         import datafusion
 
         self._context = session
+        self._spill, self._clock = spill, clock
+        self._tables: dict[str, pa.Table] = {}
         self._mixes_sums = False
         self._options = datafusion.SQLOptions()
         self._options = self._options.with_allow_ddl(False).with_allow_dml(False)
@@ -158,6 +162,7 @@ class QueryContext:
 
     def add(self, name: str, rows: pa.Table) -> None:
         """Make rows readable by a name."""
+        self._tables[name] = rows
         columns = [with_null_members(each) for each in rows.columns]
         rows = pa.Table.from_arrays(columns, schema=rows.schema)
         batches = [each for each in rows.to_batches(max_chunksize=_BATCH) if each.num_rows]
@@ -167,6 +172,14 @@ class QueryContext:
         quoted = _quoted(name)
         self._context.deregister_table(quoted)
         self._context.register_record_batches(quoted, [batches or [empty]])
+
+    @contextmanager
+    def joining(self) -> "Iterator[QueryContext]":
+        """Open a context with the same rows, in which plans have each subquery as a join."""
+        with query_context(spill=self._spill, clock=self._clock, joins_subqueries=True) as other:
+            for name, rows in self._tables.items():
+                other.add(name, rows)
+            yield other
 
     def frame_of(self, plan: Any) -> "datafusion.DataFrame":
         """Return what a part of a plan gives, not run."""

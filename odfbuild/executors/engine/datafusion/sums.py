@@ -8,6 +8,7 @@ and partitions are looked at one by one.
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,16 +18,16 @@ from odfbuild.errors import InvalidQueryError
 from odfbuild.executors.engine.datafusion.session import (
     QueryContext,
     engine_errors,
+    last_of,
     schema_of,
 )
-from odfbuild.sql.scalars import scalar_queries
+from odfbuild.sql.subqueries import queries_in
 from odfbuild.texts.redaction import excerpt
 
 if TYPE_CHECKING:
     import datafusion
 
 _SUBQUERY: Final = re.compile(r"^ *Subquery:", re.MULTILINE)
-_EXACT_SUM: Final = re.compile(r"\bsum\((?:(?!\):)[^\[\]])*\)[^\[\]:]*:(?:U?Int|Decimal|Duration)")
 _MORE_DIGITS: Final = 10
 """Digits that the sum of decimals has more than they have, up to the most of its type."""
 _NARROW: Final = 32  # bits of integers of which no number of rows in memory makes a sum too large
@@ -41,12 +42,13 @@ def check_fit(
 
     `texts` are those that the query was made of.
     """
-    plans = tuple(_plans(context, frame, texts))
+    plans, checked = tuple(_plans(context, frame, texts)), set[str]()
     with engine_errors("check the sums of the query"):
         for node in chain.from_iterable(map(_nodes, plans)):
             added = _added(node)
-            if added:
+            if added and (shown := node.display_indent()) not in checked:
                 _check_node(context, node, added)
+                checked.add(shown)
 
 
 def check_bounded(
@@ -60,23 +62,29 @@ def check_bounded(
 def _plans(
     context: QueryContext, frame: "datafusion.DataFrame", texts: Sequence[tuple[str | None, str]]
 ) -> Iterator[Any]:
-    """Yield the plan of a query, and of each subquery that it computes first.
+    """Yield the plan of a query, and what has the subqueries that it computes first.
 
-    A plan does not give away those: they are read as queries of their own.
+    A plan does not give away those.  They are in one in which they are joins; where there is no
+    such plan, each is read as a query of its own.
     """
     with engine_errors("plan the query"):
         plan = frame.optimized_logical_plan()
-        text = plan.display_indent_schema()
+        text = plan.display_indent()
     yield plan
     first = _SUBQUERY.search(text)
-    if first is None or not _EXACT_SUM.search(text, first.start()):
+    if first is None or "sum(" not in text[first.start() :]:
         return
-    for each in chain.from_iterable(scalar_queries(text) for _, text in texts):
+    with context.joining() as joined, suppress(Exception):  # not every query has such a plan
+        other = last_of(joined, texts).optimized_logical_plan()
+        if _SUBQUERY.search(other.display_indent()) is None:
+            yield other
+            return
+    for each in chain.from_iterable(queries_in(text) for _, text in texts):
         try:
             yield context.query(each).optimized_logical_plan()
         except Exception:
             raise InvalidQueryError(
-                what=f"the query has a sum in a subquery, and this one is not understood: "
+                what="the query has a sum in a subquery, and this one is not understood: "
                 f"{excerpt(each, _SHOWN)}",
                 why="DataFusion gives a wrong number where a sum does not fit its type, and "
                 "whether one does in a subquery is found out by reading each by itself",

@@ -1,31 +1,29 @@
-"""Subqueries of a text that stand for a value, each as a query by itself.  Pure.
+"""Subqueries of a text, each as a query by itself.  Pure.
 
     with a as (select 1 as n) select (select max(n) from a) from t where x in (select y from u)
     with a as (select 1 as n) select max(n) from a
+    with a as (select 1 as n) select y from u
 
-It sees what WITH at the beginning of the text names.
+Each sees what WITH at the beginning of the text names.  A text that has WITH elsewhere is given
+out as a subquery that is no query: what its names mean there would not be what they mean here.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Final
 
 from odfbuild.sql.text.statement import Token
 from odfbuild.sql.text.tree_datafusion import tokens_of
 
-_OPENING: Final = frozenset({"SELECT", "WITH"})
-_OF_ROWS: Final = frozenset(
-    {"FROM", "JOIN", "LATERAL", "IN", "EXISTS", "ALIAS", "UNION", "EXCEPT", "INTERSECT", "ALL"}
-)
-"""Before subqueries that are rows and no value."""
 
-
-def scalar_queries(text: str) -> Iterator[str]:
-    """Yield the subqueries of a text that may be values; some of them may be in FROM."""
+def queries_in(text: str) -> Iterator[str]:
+    """Yield the subqueries of a text."""
     tokens = tokens_of(text)
+    within = [each for each in tokens[1:] if each.kind == "WITH"]
+    if within:
+        yield text[within[0].start :]
+        return
     named = _named(text, tokens)
-    for at in range(1, len(tokens) - 1):
-        opens = tokens[at].kind == "L_PAREN" and tokens[at + 1].kind in _OPENING
-        if opens and tokens[at - 1].kind not in _OF_ROWS:
+    for at in range(len(tokens) - 1):
+        if tokens[at].kind == "L_PAREN" and tokens[at + 1].kind == "SELECT":
             yield named + text[tokens[at + 1].start : tokens[_closing(tokens, at)].start]
 
 
