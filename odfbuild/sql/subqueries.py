@@ -4,8 +4,9 @@
     with a as (select 1 as n) select max(n) from a
     with a as (select 1 as n) select y from u
 
-Each sees what WITH at the beginning of the text names.  A text that has WITH elsewhere is given
-out as a subquery that is no query: what its names mean there would not be what they mean here.
+Each sees what WITH at the beginning of the text names before it.  A text that has WITH elsewhere
+is given out as a subquery that is no query: what its names mean there would not be what they mean
+here.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,22 +22,24 @@ def queries_in(text: str) -> Iterator[str]:
     if within:
         yield text[within[0].start :]
         return
-    named = _named(text, tokens)
     for at in range(len(tokens) - 1):
         if tokens[at].kind == "L_PAREN" and tokens[at + 1].kind == "SELECT":
-            yield named + text[tokens[at + 1].start : tokens[_closing(tokens, at)].start]
+            own = text[tokens[at + 1].start : tokens[_closing(tokens, at)].start]
+            yield _named(text, tokens, at) + own
 
 
-def _named(text: str, tokens: Sequence[Token]) -> str:
-    """Return the text before the query to which WITH at the beginning belongs."""
-    if not tokens or tokens[0].kind != "WITH":
+def _named(text: str, tokens: Sequence[Token], at: int) -> str:
+    """Return the text of WITH at the beginning as far as a token sees what it names."""
+    if tokens[0].kind != "WITH":
         return ""
-    depth = 0
-    for each in tokens:
+    depth, end = 0, 0
+    for each in tokens[:at]:
         depth += {"L_PAREN": 1, "R_PAREN": -1}.get(each.kind, 0)
         if depth == 0 and each.kind == "SELECT":
             return text[: each.start]
-    return ""
+        if depth == 0 and each.kind == "COMMA":
+            end = each.start
+    return f"{text[:end]} " if end else ""
 
 
 def _closing(tokens: Sequence[Token], opening: int) -> int:

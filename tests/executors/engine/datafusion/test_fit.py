@@ -193,6 +193,8 @@ ALL = "(select sum(n) from input)"
         "select x from input as a where exists (select sum(n) as s from input as b "
         "having sum(n) > 1)",
         "select a.x from input as a where a.m < (select sum(b.n) from input as b where b.k <> 9)",
+        f"with q as (select max({ALL} + x) as s from input), input as (select 1 as n) "
+        "select s from q, input",
     ],
 )
 def test_a_subquery_may_have_it(text: str, tmp_path: Path) -> None:
@@ -219,3 +221,13 @@ def test_a_subquery_that_cannot_be_read_by_itself_is_refused(text: str, tmp_path
 def test_other_subqueries_are_not(of: str, tmp_path: Path) -> None:
     text = f"select sum(x) filter (where x < {of}) as s from input"
     assert asked(text, LARGE, tmp_path).num_rows == 1
+
+
+def test_sums_over_more_values_than_a_plan_shows_are_looked_at_one_by_one(tmp_path: Path) -> None:
+    last, first = 2**63 - 1, "(1), (1), (1), (1), (1)"
+    few, many = f"(values {first}, (1), (1)) as v(a)", f"(values {first}, (1), ({last})) as v(a)"
+    text = "select sum(a) as s from {} union all select sum(a) as s from {}"
+    assert asked(text.format(few, few), SMALL, tmp_path).num_rows == 2
+    for tables in ((few, many), (many, few)):
+        with pytest.raises(InvalidQueryError, match="may take more than 64 bits"):
+            asked(text.format(*tables), SMALL, tmp_path)
