@@ -7,7 +7,7 @@ that the question names.
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from anyio.to_thread import run_sync
 
@@ -18,12 +18,20 @@ from odfbuild.serve.access import AccessError, Caller
 from odfbuild.serve.files.place import check_outage
 from odfbuild.serve.query.files import QuestionFiles
 from odfbuild.serve.query.question import MOST_DATASETS, PinnedDataset, QueryQuestion, RowView
-from odfbuild.serve.query.worker import COLUMNS, FLIGHT_DATA
+from odfbuild.serve.query.worker import (
+    COLUMNS,
+    FLIGHT_DATA,
+    MEMORY_LIMIT,
+    SIZE_LIMIT,
+    TIME_LIMIT,
+)
 from odfbuild.serve.query.workers import AnswerText, Worker, Workers
 from odfbuild.serve.served import Served
 from odfbuild.serve.tokens import TokenScope
 from odfbuild.state.chain.dataset import holds
 from odfbuild.texts.redaction import excerpt
+
+_CLOSER: Final = "compare blocks with fewer rows between them, or request fewer rows"
 
 
 class MissingBlockError(AccessError):
@@ -95,8 +103,13 @@ class Answers:
         form = {"since": str(since), "id": str(dataset.id), "block": str(dataset.block)}
         most = {"limit": limit, "bytes": self._served.settings.limits.output}
         read = [dataset, replace(dataset, block=since)]  # either may be the later one
-        async with self._worker() as worker, self._files.ready(read):
-            return await worker.answer({**self._files.place_of(), **form, **most})
+        try:
+            async with self._worker() as worker, self._files.ready(read):
+                return await worker.answer({**self._files.place_of(), **form, **most})
+        except AccessError as error:
+            if error.code in (TIME_LIMIT, MEMORY_LIMIT, SIZE_LIMIT):
+                raise AccessError(error.status, error.text, error.code, _CLOSER) from None
+            raise
 
     async def origins(self, dataset: PinnedDataset, offset: int, caller: Caller) -> AnswerText:
         """Return what a record was made of, as far as the caller may read that."""

@@ -87,9 +87,19 @@ def test_changes_lead_from_the_rows_of_one_block_to_those_of_another(
     [({}, 400), ({"since": "f16"}, 400), ({"since": "f1620" + "0" * 64}, 404)],
 )
 def test_blocks_are_of_the_chain(server: DatasetServer, asked: dict[str, str], status: int) -> None:
-    found = httpx.get(f"{server.url}shop.prices/changes", params=asked)
+    found = httpx.get(f"{server.url}shop.prices/changes", params=asked, timeout=60)
     assert found.status_code == status, found.text
     assert found.json()["message"]
+
+
+def test_what_takes_too_much_is_refused_with_a_remedy(project: Path) -> None:
+    first, *_, last = blocks(project, "shop.prices")[4:]
+    asked = {"since": first, "block": last}
+    with serving_datasets(project, "--anonymous-read", limits={"output": 100}) as server:
+        found = httpx.get(f"{server.url}shop.prices/changes", params=asked, timeout=60)
+    assert found.status_code == 400
+    assert found.json()["code"] == "size-limit"
+    assert "fewer rows between them" in found.json()["fix"]
 
 
 @pytest.mark.skipif(why_no_chromium() is not None, reason=str(why_no_chromium()))
@@ -103,8 +113,8 @@ def test_a_page_shows_them(browser: Browser, project: Path, server: DatasetServe
         ".find(a => a.innerText.startsWith('Compare')).click()"
     )
     page.wait("document.querySelectorAll('#rows tbody tr').length > 0")
-    answer = httpx.get(f"{server.url}shop.prices/changes", params={"since": first, "block": last})
-    found = answer.json()
+    asked = {"since": first, "block": last}
+    found = httpx.get(f"{server.url}shop.prices/changes", params=asked, timeout=60).json()
     shown = page.evaluate(
         "[...document.querySelectorAll('#rows tbody tr')].map(r => [r.className, "
         "[...r.querySelectorAll('del')].map(e => e.innerText), "
