@@ -129,14 +129,15 @@ MERGES = {
         "ChangelogStream", f"op,at,k,v\n0,{T},a,1\n1,,a,1\n", "event time", ""
     ),
     "a Ledger whose query gives no key": query(
-        "select v from input", "k", "", code="merge-input", merge="{kind: Ledger, primaryKey: [k]}"
+        "select v from input", "k", "", code="unknown-column",
+        merge="{kind: Ledger, primaryKey: [k]}",
     ),
     "a Snapshot whose query gives no key": query(
-        "select v from input", "k", "", code="merge-input",
+        "select v from input", "k", "", code="unknown-column",
         merge="{kind: Snapshot, primaryKey: [k]}",
     ),
     "a Snapshot that compares what there is not": query(
-        "select k from input", "v", "", code="merge-input",
+        "select k from input", "v", "", code="unknown-column",
         merge="{kind: Snapshot, primaryKey: [k], compareColumns: [v]}",
     ),
     "a Snapshot whose inferred column becomes a text": Bad(

@@ -203,10 +203,12 @@ class BucketObjects:
 
     def _file(self, hash: Multihash) -> Path:
         """Return the file of an object in the cache, having brought it if it is not there."""
-        found = self._cache.find(hash) if self._may_use(hash) else None
+        if not self._may_use(hash):
+            return self._brought_file(hash)
+        found = self._cache.find(hash)
         if found is None:
             with self._cache.turn(hash):
-                found = self._cache.find(hash) if self._may_use(hash) else None
+                found = self._cache.find(hash)
                 return self._brought_file(hash) if found is None else self._noted(hash, found)
         return self._noted(hash, found)
 
