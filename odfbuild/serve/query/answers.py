@@ -108,7 +108,8 @@ class Answers:
                 return await worker.answer({**self._files.place_of(), **form, **most})
         except AccessError as error:
             if error.code in (TIME_LIMIT, MEMORY_LIMIT, SIZE_LIMIT):
-                raise AccessError(error.status, error.text, error.code, _CLOSER) from None
+                text = f"{error.text.rstrip('.')}: {_CLOSER}."
+                raise AccessError(error.status, text, error.code) from None
             raise
 
     async def origins(self, dataset: PinnedDataset, offset: int, caller: Caller) -> AnswerText:
