@@ -3,7 +3,7 @@
 python -m bench.readers [--readers N] [--rows N] [--days N] [--store].  A server has one dataset of
 so many rows a day; with --store its workspace is in an S3 server on loopback, and its requests to
 that are counted.  A third of the readers downloads slices and asks for history and status, a third
-reads a slice slowly, and a third disconnects amid a slice, all again and again, while so many days
+reads a slice slowly, and a third disconnects in a slice, all again and again, while so many days
 are applied, each by a process; before that as many are applied without readers.  Afterwards each
 row is there once, and every complete download was exact.
 """

@@ -87,7 +87,7 @@ class Served:
             return found
 
     def note_change(self) -> None:
-        """Read all states anew when they are asked for: a push was received."""
+        """Keep no states: they are read again for the next request, as a push was received."""
         self._recent = None, 0.0
 
     def _states_now(self) -> Mapping[DatasetAlias, ChainState]:

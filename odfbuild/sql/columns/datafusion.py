@@ -1,7 +1,7 @@
 """Columns of a query in DataFusion's dialect: their names, and the columns of inputs behind them.
 
-Pure.  Types are not told: the engine is in the process, and answers.  A query of which a name has
-no certain meaning is not understood: nothing is guessed.
+Pure.  Columns have no types here: those come from the engine, which is in the process.  A query of
+which a name has no certain meaning is not understood: nothing is guessed.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def flow_shape(step: QueryStep, inputs: Mapping[str, DataSchema | None]) -> Quer
 class FlowRelations(Relations):
     """Reads queries in DataFusion's dialect; see `Relations`.
 
-    The order of columns behind a star over USING is not told, so such a query may not assign
+    The order of columns behind a star over USING is not known, so such a query may not assign
     columns by their position.
     """
 
