@@ -5,6 +5,9 @@ said in words, and what an engine refuses becomes a finding at its place in the 
 
 What is asked depends on the question alone (engine version, query, input columns), so an answer
 holds forever, a refusal as well; only a failure of the engine itself is never kept.
+
+It is one module, as asking and resolving are one recursion: what a dataset's columns are decides
+what is asked about those that read it, and a question is the same whoever asks.
 """
 
 import json

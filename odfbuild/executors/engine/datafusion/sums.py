@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from odfbuild.errors import InvalidQueryError
+from odfbuild.executors.engine.analysis import EngineFaultError
 from odfbuild.executors.engine.datafusion.session import (
     QueryContext,
     engine_errors,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 _SUBQUERY: Final = re.compile(r"^ *Subquery:", re.MULTILINE)
 _SHORTENED: Final = "Values: "  # of whose rows the text of a plan has the first five
+_UNPLANNED: Final = (InvalidQueryError, EngineFaultError)
 _MORE_DIGITS: Final = 10
 """Digits that the sum of decimals has more than they have, up to the most of its type."""
 _NARROW: Final = 32  # bits of integers of which no number of rows in memory makes a sum too large
@@ -69,22 +71,22 @@ def _plans(
     A plan does not give away those.  They are in one in which they are joins; where there is no
     such plan, each is read as a query of its own.
     """
-    with engine_errors("plan the query"):
-        plan = frame.optimized_logical_plan()
-        text = plan.display_indent()
+    plan = _plan(frame)
+    text = plan.display_indent()
     yield plan
     first = _SUBQUERY.search(text)
     if first is None or "sum(" not in text[first.start() :]:
         return
-    with context.joining() as joined, suppress(Exception):  # not every query has such a plan
-        other = last_of(joined, texts).optimized_logical_plan()
-        if _SUBQUERY.search(other.display_indent()) is None:
-            yield other
-            return
+    other = None
+    with context.joining() as joined, suppress(*_UNPLANNED):  # not every query has such a plan
+        other = _plan(last_of(joined, texts))
+    if other is not None and _SUBQUERY.search(other.display_indent()) is None:
+        yield other
+        return
     for each in chain.from_iterable(queries_in(text) for _, text in texts):
         try:
-            yield context.query(each).optimized_logical_plan()
-        except Exception:
+            plan = _plan(context.query(each))
+        except _UNPLANNED:
             raise InvalidQueryError(
                 what="the query has a sum in a subquery, and this one is not understood: "
                 f"{excerpt(each, _SHOWN)}",
@@ -93,6 +95,12 @@ def _plans(
                 fix="compute subqueries in WITH at the beginning, or in a query before this one, "
                 "and join their rows",
             ) from None
+        yield plan
+
+
+def _plan(frame: "datafusion.DataFrame") -> Any:
+    with engine_errors("plan the query"):
+        return frame.optimized_logical_plan()
 
 
 def _nodes(plan: Any) -> Iterator[Any]:
