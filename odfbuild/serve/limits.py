@@ -22,8 +22,9 @@ class ServerLimits:
 
     At most `questions` are answered at once, others wait for at most a `turn`; each has `answer`
     seconds and `memory`, and is a document of at most `question` with an answer of at most `rows`
-    and `output`. At most `calls` of FlightSQL run at once.  One answer has blocks of a history, or
-    events of a run, of at most `page` together.
+    and `output`, and searches the lines of a row in files of at most `file`. At most `calls` of
+    FlightSQL run at once. One answer has blocks of a history, or events of a run, of at most `page`
+    together.
 
     What is read of a workspace in a store was asked for there at most `age` seconds ago, and heads
     of all datasets so seldom that they are at most `heads` requests a second; at most `waits`
@@ -57,6 +58,7 @@ class ServerLimits:
     memory: int = 4 << 30
     rows: int = 100_000
     output: int = 32 << 20
+    file: int = 64 << 20
     page: int = 4 << 20
     calls: int = 64
     age: float = 2.0

@@ -59,7 +59,8 @@ class ServerSettings:
     With `store` the workspace is there, by its URL, and `workspace` is the folder of this machine
     for it; `is_named` says that the user's policy names the store.
     `accept_signed` are patterns of names of datasets that may be pushed to by signature alone.
-    With `flight`, FlightSQL is served, too.
+    With `flight`, FlightSQL is served, too.  With `project`, lines of rows are searched in files
+    of that folder.
     """
 
     workspace: Path
@@ -72,6 +73,7 @@ class ServerSettings:
     public_url: str | None = None
     tls: TlsFiles | None = None
     flight: FlightAddress | None = None
+    project: Path | None = None
     limits: ServerLimits = field(default_factory=ServerLimits)
 
 

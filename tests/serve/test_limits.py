@@ -59,6 +59,7 @@ FIGURES = {
     "questions at once; others wait": (LIMITS.questions, LIMITS.turn),
     "a question; its time and memory": (LIMITS.question, LIMITS.answer, LIMITS.memory),
     "the rows of an answer; its size": (LIMITS.rows, LIMITS.output),
+    "a file that is searched for the lines of a row": (LIMITS.file,),
     "the blocks of one page of a history, or the events of one of a run": (LIMITS.page,),
     "a message of FlightSQL; its values": (MESSAGE * LIMITS.question, LIMITS.request, MOST_VALUES),
     "calls of FlightSQL at once; answers in transit, of one token or address": (

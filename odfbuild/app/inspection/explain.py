@@ -116,6 +116,7 @@ def explain(
     engine is started only if some record is one of a derivative dataset.  Raises what it raises,
     and KeyboardInterrupt when Spark was interrupted first.
     """
+    from odfbuild.executors.ingest.source_lines import LineSearch
     from odfbuild.executors.verify.history import RecordedHistories
 
     first = RowKey(traced.id, traced.written.block, traced.offset)
@@ -127,6 +128,12 @@ def explain(
             lambda: engine_of(project),
             closing,
             elsewhere=project.config.engines,
+            files=LineSearch(
+                project.workspace,
+                project.root,
+                project.permissions,
+                closing.enter_context(project.workspace.staging()),
+            ),
         )
         due = deque([(first, 0, traced.written)])
         seen = {first}

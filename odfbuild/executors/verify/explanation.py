@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from odfbuild.executors.data.frames import Frame
     from odfbuild.executors.engine.protocol import TransformWork
     from odfbuild.executors.engine.provenance.derive import Derivation, RerunEngine
+    from odfbuild.executors.ingest.source_lines import LineSearch, SourceLines
     from odfbuild.executors.verify.history import History, RecordedHistories
     from odfbuild.executors.verify.replay import RecordedStep
 
@@ -73,7 +74,8 @@ class Explained:
     A record of a root has no `derivation`; for one of a derivative without it, `unknown` says why.
     `columns` tells which columns were copied or computed, `depth` how many steps away it is.
     `takes_back` is the record of its own dataset that it takes back, where no more is known of it;
-    `merged` says that its block names the last of many sources, as in `was_merged`.
+    `merged` says that its block names the last of many sources, as in `was_merged`; `lines` are
+    those of the file that it was read from, if that was a file and lines are searched.
     """
 
     key: RowKey
@@ -86,6 +88,7 @@ class Explained:
     columns: QueryColumns | None = None
     takes_back: RowKey | None = None
     merged: bool = False
+    lines: "SourceLines | None" = None
 
     @property
     def leads_to(self) -> tuple[RowKey, ...]:
@@ -98,7 +101,7 @@ class RowExplainer:
     """What explains records of a workspace: their steps, and the engine that runs them again.
 
     `elsewhere` are the engines that say themselves of which rows they made one; `opened` is called
-    when a step is run again first.
+    when a step is run again first.  `files` searches the lines of rows of roots.
     """
 
     def __init__(
@@ -109,7 +112,9 @@ class RowExplainer:
         closing: ExitStack,
         *,
         elsewhere: Collection[str] = (),
+        files: "LineSearch | None" = None,
     ) -> None:
+        self._files = files
         self._workspace = workspace
         self._past = past
         self._opened = opened
@@ -160,6 +165,7 @@ class RowExplainer:
             except OdfBuildError as error:
                 unknown = error.what
         row, history = self._row(key, written), self._history(key.dataset, key.block)
+        merged = history is not None and was_merged(row, written, history.state(key.block))
         return Explained(
             key=key,
             depth=depth,
@@ -170,8 +176,21 @@ class RowExplainer:
             made_of=() if derived is None else self._made_of(written, derived, follow or 0),
             columns=columns,
             takes_back=None if unknown is None else self._taken_back(key, written),
-            merged=history is not None and was_merged(row, written, history.state(key.block)),
+            merged=merged,
+            lines=self._lines(key, written, history, merged=merged),
         )
+
+    def _lines(
+        self, key: RowKey, written: WrittenBlock, history: "History | None", *, merged: bool
+    ) -> "SourceLines | None":
+        """Return the lines of a record of a root, if these are searched."""
+        if self._files is None or history is None or written.step is not None:
+            return None
+        record = self._record(key, written)
+        if record is None:
+            return None
+        vocab = history.state(key.block).vocab
+        return self._files.lines(history.dataset, written, record, vocab, merged=merged)
 
     def _taken_back(self, key: RowKey, written: WrittenBlock) -> RowKey | None:
         from odfbuild.executors.data.checks.verified_files import data_files

@@ -50,10 +50,18 @@ function madeOf(column) {
   return `${column.copied ? "copied from" : "computed from"} ${column.from.join(", ")}`;
 }
 
-function sourceLines({ source, merged }) {
+function sourceLines({ source, lines, merged }) {
   const named = [source.source === null ? null : `${source.kind} ${source.source}`, source.state === source.source ? null : source.state].filter(Boolean);
-  return [make("p", {}, named.length ? "From " : "The chain does not name its source.",
+  const parts = [make("p", {}, named.length ? "From " : "The chain does not name its source.",
     named.length ? make("code", { text: named.join(", ") }) : null, merged ? " or an earlier one: blocks were merged since." : "")];
+  if (lines) parts.push(lines.file === null ? make("p", { class: "faint" }, "Its line is not known: ", isolated(lines.unknown), ".") : linesOf(lines));
+  return parts;
+}
+// The lines of the file that have the values of the row; there may be several that are equal.
+function linesOf({ file, lines, more, by_row: byRow }) {
+  const unit = `${byRow ? "row" : "line"}${lines.length > 1 ? "s" : ""}`;
+  return make("p", {}, `${unit[0].toUpperCase()}${unit.slice(1)} `, make("strong", { text: lines.map(numeral).join(", ") }),
+    more ? ` and ${numeral(more)} more` : "", lines.length > 1 ? ", which have equal values," : "", " of ", make("code", { text: file }), ".");
 }
 
 function madeLines(found, name) {

@@ -116,8 +116,15 @@ class Answers:
         """Return what a record was made of, as far as the caller may read that."""
         root = self._files.place_of()
         own = {"name": dataset.alias, "id": str(dataset.id), "block": str(dataset.block)}
-        size = self._served.settings.limits.output
-        asked = {**own, "offset": offset, "bytes": size, "datasets": MOST_DATASETS}
+        settings = self._served.settings
+        asked = {
+            **own,
+            "offset": offset,
+            "bytes": settings.limits.output,
+            "datasets": MOST_DATASETS,
+            "project": None if settings.project is None else str(settings.project),
+            "file_bytes": settings.limits.file,
+        }
 
         async def answer(refused: str | None) -> AnswerText:
             async with self._worker() as worker, self._files.ready([dataset], has_rows=False):

@@ -6,8 +6,11 @@ DataFusion are run again here; those of other engines are not, so of their recor
 that a step read are known.
 """
 
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from odfbuild.errors import EngineFailedError, OdfBuildError
@@ -47,6 +50,7 @@ if TYPE_CHECKING:
 
     from odfbuild.executors.data.frames import Frame
     from odfbuild.executors.engine.protocol import Inputs, TransformWork
+    from odfbuild.executors.ingest.source_lines import LineSearch
 
 FOLLOWED: Final = 10  # rows of each input that are returned
 _SPANS: Final = 100
@@ -79,7 +83,8 @@ def origins(workspace: Workspace, asked: Mapping[str, Any], visible: Visible) ->
     is_many = len(read) > asked["datasets"]
     names = _admitted(past, () if is_many else read, visible) | {id: asked["name"]}
     with ExitStack() as closing:
-        explainer = RowExplainer(workspace, past, _InProcess, closing)
+        files = _files(workspace, asked, closing)
+        explainer = RowExplainer(workspace, past, _InProcess, closing, files=files)
         found, damage = _explained(
             explainer,
             RowKey(id, written.block, offset),
@@ -93,6 +98,7 @@ def origins(workspace: Workspace, asked: Mapping[str, Any], visible: Visible) ->
             "at": block,
             "block": _block(written),
             "source": None if written.step is not None else _source(written),
+            "lines": None if found.lines is None else asdict(found.lines),
             "merged": found.merged,
             "query": _query(written),
             "columns": _columns(found),
@@ -105,6 +111,26 @@ def origins(workspace: Workspace, asked: Mapping[str, Any], visible: Visible) ->
             "hidden": sum(each.dataset not in names for each in reads),
             "takes_back": None if found.takes_back is None else found.takes_back.offset,
         }
+
+
+def _files(
+    workspace: Workspace, asked: Mapping[str, Any], closing: ExitStack
+) -> "LineSearch | None":
+    """Return what searches lines in the files of the project; None if the server serves none."""
+    if asked["project"] is None:
+        return None
+    from odfbuild.executors.ingest.source_lines import LineSearch
+    from odfbuild.project.config.permissions import permissions_of
+
+    folder = Path(asked["project"])
+    return LineSearch(
+        workspace,
+        folder,
+        permissions_of(os.environ, folder),
+        closing.enter_context(workspace.staging()),
+        most=asked["file_bytes"],
+        inside=True,
+    )
 
 
 def _explained(

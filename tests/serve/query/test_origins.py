@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +132,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(project: Path) -> Iterator[DatasetServer]:
-    with serving_datasets(project) as found:
+    with serving_datasets(project, of_project=True) as found:
         yield found
 
 
@@ -148,7 +148,9 @@ def explained(project: Path, name: str, offset: int) -> Any:
     traced, names = trace(opened, name, offset), opened.workspace.aliases()
     rows = explain(opened, traced, depth=1, rows=10)
     why = explained_json(rows, names, dict.fromkeys(rows))
-    return json.loads(json.dumps({**traced_json(traced, names), "why": why}))
+    lines = next(iter(rows.values())).lines
+    said = {**traced_json(traced, names), "why": why, "lines": lines and asdict(lines)}
+    return json.loads(json.dumps(said))
 
 
 def rows_of(server: DatasetServer, name: str) -> int:
@@ -180,6 +182,8 @@ def test_a_page_says_of_each_row_what_the_command_says(
             if said["step"] is None:
                 assert found["source"]["state"] == said["block"]["source_state"]["value"]
                 assert found["source"]["source"] == said["block"]["source"]["source"]
+                assert found["lines"] == said["lines"]
+                assert found["lines"]["file"] is not None or not found["comes"]
                 continue
             assert found["exact"] == first["exact"]
             by_alias = {each["alias"]: each for each in found["inputs"]}
@@ -225,6 +229,35 @@ def test_nothing_is_said_of_inputs_that_the_caller_may_not_read(server: DatasetS
 def other_project(project: Path, tmp_path: Path) -> Path:
     """Return a copy of the project, which a test may change."""
     return Path(shutil.copytree(project, tmp_path / "other", symlinks=True))
+
+
+@pytest.mark.holds("serving-origins")
+def test_a_chain_that_was_pushed_makes_the_server_read_no_file(other_project: Path) -> None:
+    """Its source may be any file, and its rows may guess what that holds."""
+    like = dataset_of(other_project, "base.sales")
+    (_, seed), *blocks = like.blocks()
+    made = Workspace(other_project / "workspace").create(
+        DatasetAlias.parse("base.guess"), DatasetKind.ROOT, CommitRequest((), seed.system_time)
+    )
+    for _, block in blocks:
+        event, files = block.event, []
+        if isinstance(event, AddData) and event.new_data is not None:
+            hash = event.new_data.physical_hash
+            copy = shutil.copy(like.data_path(hash), other_project / "copy")
+            files.append(StagedFile(Path(copy), hash, "data"))
+        made.commit(CommitRequest((event,), block.system_time, tuple(files)), made.state())
+    unknown = "this workspace does not remember what the file was"
+    with serving_datasets(other_project, of_project=True) as server, client_of(server, "*") as ask:
+        for offset in (0, 1):
+            there, guess = (
+                ask.get(f"/{name}/origins", params={"offset": offset}).json()["lines"]
+                for name in ("base.sales", "base.guess")
+            )
+            assert there["lines"] and there["file"].startswith("data/base.sales/")
+            assert (guess["file"], guess["unknown"]) == (None, unknown)
+    with serving_datasets(other_project) as server, client_of(server, "*") as ask:
+        answer = ask.get("/base.sales/origins", params={"offset": 0}).json()
+        assert answer["source"] is not None and answer["lines"] is None
 
 
 FORGED = (

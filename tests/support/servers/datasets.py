@@ -87,8 +87,11 @@ def serving_datasets(
     limits: Mapping[str, float] | None = None,
     store: str | None = None,
     env: Mapping[str, str] | None = None,
+    of_project: bool = False,
 ) -> Iterator[DatasetServer]:
     """Serve the workspace `folder/workspace`, which is made; its log goes to a file.
+
+    With `of_project` it is that of the project in the folder, and the server knows the project.
 
     With `store` the workspace is in a store, by its URL; `env` are more variables.  `limits` are
     some of ServerLimits that are others than the usual ones.
@@ -101,12 +104,14 @@ def serving_datasets(
         process = subprocess.Popen(
             [
                 *(sys.executable, "-c", prepared + _PROGRAM, "serve", "--port", "0"),
-                *("--workspace", store or str(workspace), "--tokens", str(tokens)),
+                *(() if of_project else ("--workspace", store or str(workspace))),
+                *("--tokens", str(tokens)),
                 *options,
             ],
             stdout=subprocess.PIPE,
             stderr=said,
             text=True,
+            cwd=folder if of_project else None,
             env={**os.environ, "XDG_STATE_HOME": str(folder / "state"), **(env or {})},
         )
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         WrittenBlock,
         WrittenStep,
     )
+    from odfbuild.executors.ingest.source_lines import SourceLines
 
 MOST_BLOCKS: Final = 10
 
@@ -94,7 +95,7 @@ def explain_row(
     if output == "json":
         document = dict(traced_json(traced, names))
         if found is not None:
-            blocks = {key: _block_json(e.written, e.merged) for key, e in found.items()}
+            blocks = {key: _block_json(e.written, e.merged, e.lines) for key, e in found.items()}
             document["why"] = explained_json(found, names, blocks)
         text = json.dumps(document, indent=2, ensure_ascii=False)
         sys.stdout.write(printable_json(text) + "\n")
@@ -109,7 +110,7 @@ def _lines(traced: Traced, found: Mapping[RowKey, Explained], names: Names) -> I
     first = next(iter(found.values()))
     step = traced.written.step
     if step is None or (first.derivation is None and first.unknown is None):
-        yield from traced_lines(traced, names)
+        yield from traced_lines(traced, names, first.lines)
         return
     yield from _head(traced)
     yield from _step_lines(step)
@@ -122,7 +123,7 @@ def _lines(traced: Traced, found: Mapping[RowKey, Explained], names: Names) -> I
             yield from _origin_lines(origin, names)
         return
     roots = {
-        key: _from(each.written, merged=each.merged)
+        key: _from(each.written, each.lines, merged=each.merged)
         for key, each in found.items()
         if each.written.step is None
     }
@@ -130,12 +131,12 @@ def _lines(traced: Traced, found: Mapping[RowKey, Explained], names: Names) -> I
     yield from step_lines(first.key, found, names)
 
 
-def traced_lines(traced: Traced, names: Names) -> Iterator[str]:
+def traced_lines(traced: Traced, names: Names, lines: SourceLines | None = None) -> Iterator[str]:
     """Yield what chains tell: the record, its block, the query, then one part a dataset."""
     yield from _head(traced)
     written = traced.written
     if written.step is None:
-        yield f"  {_from(written, merged=traced.merged)}"
+        yield f"  {_from(written, lines, merged=traced.merged)}"
         return
     yield from _step_lines(written.step)
     yield ""
@@ -205,19 +206,33 @@ def _all(intervals: tuple[OffsetInterval, ...]) -> str:
     return f"{'offset' if spans == [str(intervals[0].start)] else 'offsets'} {', '.join(spans)}"
 
 
-def _from(each: WrittenBlock, *, merged: bool = False) -> str:
+def _from(each: WrittenBlock, lines: SourceLines | None = None, *, merged: bool = False) -> str:
     """Return where the records of a root come from; of `merged` slices it is the last source."""
     source = _source(each)
-    state = each.state
+    state = each.state if lines is None or lines.file is None else None
     parts = [] if source["source"] is None else [f"{source['kind']} {source['source']}"]
     if state is not None and state.value != source["source"]:
         kind_of_source = state.kind.rpartition("/")[2].replace("-", " ")
         kind = "file" if source["kind"] == "files" else kind_of_source
         parts.append(f"{kind} {state.value}")
+    parts += [] if lines is None or merged else [_line(lines)]
     if not parts:
         return "from a source that the chain does not name"
     rest = " or an earlier one: slices were merged since" if merged else ""
     return f"from {', '.join(parts)}{rest}"
+
+
+def _line(found: SourceLines) -> str:
+    """Return the lines of a record, or why they are not known."""
+    if found.file is None:
+        return f"line not known: {found.unknown}"
+    if found.lines[1:] or found.by_row:
+        unit = "rows" if found.lines[1:] else "row"
+        unit = unit if found.by_row else "lines"
+        listed = ", ".join(f"{each:,}" for each in found.lines)
+        more = f" and {found.more:,} more" if found.more else ""
+        return f"file {found.file}, {unit} {listed}{more}"
+    return f"file {found.file}:{found.lines[0]}"
 
 
 def _source(each: WrittenBlock) -> dict[str, Any]:
@@ -283,7 +298,9 @@ def _step_json(step: WrittenStep, names: Names) -> Mapping[str, Any]:
     }
 
 
-def _block_json(each: WrittenBlock, merged: bool | None = None) -> Mapping[str, Any]:
+def _block_json(
+    each: WrittenBlock, merged: bool | None = None, lines: SourceLines | None = None
+) -> Mapping[str, Any]:
     """Return a block; `merged`, if that is known, says that it names the last of its sources."""
     state = each.state
     source = None if each.step is not None else _source(each)
@@ -295,6 +312,7 @@ def _block_json(each: WrittenBlock, merged: bool | None = None) -> Mapping[str, 
         "source": source,
         "source_state": None if state is None else to_mapping(state),
         "merged": merged,
+        "lines": None if lines is None else asdict(lines),
     }
 
 

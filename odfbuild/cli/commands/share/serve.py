@@ -121,6 +121,7 @@ def serve(
         public_url=public_url,
         tls=tls,
         flight=None if flight is None else FlightAddress(host, flight),
+        project=place.project,
     )
     try:
         from odfbuild.serve.process import listening_socket, run
@@ -144,12 +145,14 @@ def serve(
 class PlaceOfServer:
     """A workspace that is served: its folder, and the store if it is there.
 
-    `is_named` says that the user's policy names the store.
+    `is_named` says that the user's policy names the store.  `project` is the folder of the project
+    whose workspace it is, None if the workspace itself was named.
     """
 
     folder: Path
     store: str | None = None
     is_named: bool = False
+    project: Path | None = None
 
 
 def served_place(given: ProjectArguments, workspace: str | None) -> PlaceOfServer:
@@ -158,8 +161,9 @@ def served_place(given: ProjectArguments, workspace: str | None) -> PlaceOfServe
         project = open_given(given)
         opened = project.workspace
         if opened.url is None:
-            return PlaceOfServer(opened.root)
-        return PlaceOfServer(opened.root, opened.url, project.permissions.names_store(opened.url))
+            return PlaceOfServer(opened.root, project=project.root)
+        is_named = project.permissions.names_store(opened.url)
+        return PlaceOfServer(opened.root, opened.url, is_named, project.root)
     from odfbuild.project.config.repositories import is_store
     from odfbuild.state.files.links import check_links
 

@@ -310,7 +310,6 @@ class SourceFiles:
         self._workspace = workspace
         self._dataset = dataset
         self._project = project_dir
-        self._known: dict[str, str | None] = {}
 
     def reread(
         self, source: SetPollingSource, state: ChainState, rule: Reread | None, reach: Reach
@@ -325,7 +324,6 @@ class SourceFiles:
         if search is None:
             return []
         search.keep(self._workspace.root)
-        self._known = {path: each.digest for path, each in search.read.files.items()}
         paths = [self._project / path for path in search.found(rule).reread]
         if paths:
             _check_reach(source.fetch, paths, self._project, reach)
@@ -346,7 +344,7 @@ class SourceFiles:
 
         def note(state: ChainState) -> None:
             digest = look()
-            if digest is None or self._known.get(shown) == digest:
+            if digest is None:
                 return
             place = BlockPlace(str(state.head), state.sequence)
             read = FileRead(shown, at.st_size, mtime, digest, place)
@@ -414,6 +412,11 @@ def _digest(path: str | Path, goes_on: Callable[[], bool] = lambda: True) -> str
     except OSError:
         return None
     return made.hexdigest()
+
+
+def is_as_read(path: Path, read: FileRead) -> bool:
+    """Tell whether a file has the content that it had when it was read.  Raises OSError."""
+    return path.stat().st_size == read.size and _digest(path) == read.digest
 
 
 def _check_reach(step: FetchStep, paths: Sequence[Path], root: Path, reach: Reach) -> None:

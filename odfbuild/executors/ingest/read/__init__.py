@@ -4,6 +4,7 @@ Small files become a table in memory.  Large ones become one Parquet file in the
 stay in memory as far as the engine takes them so; memory is bounded either way.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -99,3 +100,30 @@ def _read(step: ReadStep, path: Path, staging: Path, name: str, notes: ReadNotes
             from odfbuild.executors.ingest.read.geo.shapefile import read_shapefile
 
             return read_shapefile(step, path, staging=staging, name=name, notes=notes)
+
+
+def record_lines(step: ReadStep, path: Path, name: str) -> Iterator[int] | None:
+    """Yield the line, from 1, on which each record of a file begins that can be read.
+
+    They are those of the rows that `read` returns, and of the bad rows that it puts aside, in
+    order.  None for a format without lines.  Raises what `read` raises.
+    """
+    match step:
+        case ReadStepCsv():
+            from odfbuild.executors.ingest.read.csv import csv_record_lines
+
+            return csv_record_lines(step, path, name)
+        case ReadStepNdJson():
+            from odfbuild.executors.ingest.read.ndjson import ndjson_record_lines
+
+            return ndjson_record_lines(step, path, name)
+        case ReadStepJson():
+            from odfbuild.executors.ingest.read.json import json_record_lines
+
+            return json_record_lines(step, path, name)
+        case ReadStepGeoJson() | ReadStepNdGeoJson():
+            from odfbuild.executors.ingest.read.geo.geojson import feature_lines
+
+            return feature_lines(step, path, name)
+        case _:
+            return None

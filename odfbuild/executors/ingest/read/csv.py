@@ -317,6 +317,12 @@ def read_csv(
         raise job.explained(error) from None
 
 
+def csv_record_lines(step: ReadStepCsv, path: Path, name: str) -> Iterator[int]:
+    """Yield the line, from 1, on which each record begins, without the header."""
+    source = CsvText(path, name, check_encoding(step.encoding), dialect_of(step))
+    return (each.line for each in islice(source.records(), bool(step.header), None))
+
+
 def _read_diverting(job: "_Job", bad_rows: BadRowFile, staging: Path, held: int) -> Frame:
     """Read the good rows, and put the others aside."""
     with closing(Spool(staging)) as spool:

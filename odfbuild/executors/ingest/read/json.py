@@ -75,6 +75,14 @@ def read_json(
     return Frame.of(pa.concat_tables(made)) if made else empty(schema)
 
 
+def json_record_lines(step: ReadStepJson, path: Path, name: str) -> Iterator[int]:
+    """Yield the line, from 1, on which each element begins that is a record."""
+    document = _Document(_text(path, check_encoding(step.encoding), name), name, lenient=True)
+    keys = step.sub_path.split(".") if step.sub_path else []
+    items = document.records(keys) if document.text.strip() else iter(())
+    return (document.line(at) for at, _ in items)
+
+
 def _text(path: Path, encoding: str, name: str) -> str:
     size = path.stat().st_size
     if size > _LARGEST:

@@ -60,6 +60,13 @@ def read_ndjson(
     return Frame.of(pa.concat_tables(tables)) if tables else empty(schema)
 
 
+def ndjson_record_lines(step: ReadStepNdJson, path: Path, name: str) -> Iterator[int]:
+    """Yield the line, from 1, of each record."""
+    source = _LineSource(path, name, check_encoding(step.encoding))
+    lines = (line for piece in source.pieces() for line in piece.splitlines())
+    return (number for number, line in enumerate(lines, 1) if line.strip())
+
+
 @dataclass(frozen=True, slots=True)
 class _LineSource:
     path: Path

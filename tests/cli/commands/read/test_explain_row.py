@@ -44,7 +44,7 @@ def test_a_record_is_followed_to_the_files_of_its_roots(ask: Inside) -> None:
 
 def test_a_record_of_a_root_has_a_source_and_no_query(ask: Inside) -> None:
     lines = ask("explain-row", "src", "0").out.splitlines()
-    assert lines[-1] == "  from files data/*.csv, file 1.csv"
+    assert lines[-1] == "  from files data/*.csv, file data/1.csv:2"
     assert len(lines) == 5
 
 
@@ -52,7 +52,7 @@ def test_a_record_of_merged_slices_may_be_of_an_earlier_source(ask: Inside, mark
     (market / "data/2.csv").write_text("t,k,v\n2024-01-03,c,3\n")
     assert ask("apply", "--yes").code == 0
     before = [ask("explain-row", "src", at).out.splitlines()[-1] for at in ("0", "2")]
-    assert before == [f"  from files data/*.csv, file {n}.csv" for n in (1, 2)]
+    assert before == [f"  from files data/*.csv, file data/{n}.csv:2" for n in (1, 2)]
     assert ask("compact", "src", "--yes").code == 0
     for at in ("0", "2"):
         found = ask("explain-row", "src", at).out.splitlines()[-1]
@@ -65,7 +65,7 @@ def test_a_record_of_merged_slices_may_be_of_an_earlier_source(ask: Inside, mark
         is False
     )
     done = ask("explain-row", "out", "0").out  # it read the slices as they were
-    assert "block 4" in done and "from files data/*.csv, file 1.csv\n" in done
+    assert "block 4" in done and "from files data/*.csv, file data/1.csv:2\n" in done
 
 
 def test_programs_get_all_of_it(ask: Inside, market: Path) -> None:
@@ -97,7 +97,7 @@ def test_a_record_is_followed_row_by_row(ask: Inside) -> None:
         "└─ out, offset 1: op=0, t=2024-01-02, k=b, v=2",
         "   block 4, HASHHASH, one row at a time",
         "   └─ src, offset 1: op=0, t=2024-01-02, k=b, v=2",
-        "      block 4, HASHHASH, from files data/*.csv, file 1.csv",
+        "      block 4, HASHHASH, from files data/*.csv, file data/1.csv:3",
         "out was made",
         "  by spark VERSION, one row at a time:",
         "    select t, k, v from src",

@@ -66,6 +66,14 @@ def read_ndgeojson(
     return reader.read(declared, path, staging)
 
 
+def feature_lines(
+    step: ReadStepGeoJson | ReadStepNdGeoJson, path: Path, name: str
+) -> Iterator[int]:
+    """Yield the line, from 1, on which each feature begins."""
+    features = collection_features if isinstance(step, ReadStepGeoJson) else features_by_line
+    return (each.line for each in features(path, name))
+
+
 class _GeoJsonReader:
     """Makes tables of the features of one file."""
 

@@ -1,0 +1,350 @@
+"""Lines of a source that have the values of a record of a root.
+
+A chain names the file of a record at most, and not its line.  The workspace that read the file
+remembers its path and a digest of its content, so as long as the file is as it was read, it is
+read again as it was then, and its rows are compared with the record: in all columns, or behind a
+`preprocess` of single rows in those that it copies.  Rows of a file may be equal, so there may be
+several lines.
+
+Nothing is read but what this workspace remembers to have read, and what the user's policy allows.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from odfbuild.errors import OdfBuildError
+from odfbuild.executors.engine.provenance.chain import WrittenBlock
+from odfbuild.executors.ingest.fetch.late_files import is_as_read
+from odfbuild.executors.ingest.prepare import prepare
+from odfbuild.executors.ingest.read import read, record_lines
+from odfbuild.executors.ingest.read.notes import BadRowFile, ReadNotes
+from odfbuild.executors.ingest.read.problems import InvalidSourceError
+from odfbuild.host.json_text import parse_json
+from odfbuild.host.permissions import NotPermittedError, Permissions
+from odfbuild.odf.chain.partial_inputs import PARTIAL
+from odfbuild.odf.events import (
+    AddData,
+    FetchStepFilesGlob,
+    OperationType,
+    PrepStepDecompress,
+    SetPollingSource,
+)
+from odfbuild.odf.identity import DatasetId
+from odfbuild.odf.merge_strategies import reads_operations
+from odfbuild.odf.schema.columns import own_names
+from odfbuild.planner.plan.policy import AS_USUAL
+from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.memory.read_files import FileRead, recall_readings
+from odfbuild.state.workspace import Workspace
+from odfbuild.values import dataclass
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from odfbuild.executors.data.frames import Frame
+    from odfbuild.odf.events import DatasetVocabulary
+
+MOST: Final = 10
+"""Lines that are listed of one record."""
+
+_TAKES_BACK: Final = frozenset(
+    list(OperationType).index(each) for each in (OperationType.RETRACT, OperationType.CORRECT_FROM)
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceLines:
+    """The lines of a file that have the values of a record: the first ones, in order, from 1.
+
+    `file` is its path, relative to the project if it is in it; `more` counts the lines that are
+    not listed.  With `by_row`, the numbers are those of rows, as the file has no lines.  `unknown`
+    says why none is given.
+    """
+
+    file: str | None = None
+    lines: tuple[int, ...] = ()
+    more: int = 0
+    by_row: bool = False
+    unknown: str | None = None
+
+
+class UnknownLinesError(Exception):
+    """The lines of a record cannot be determined; the text says why."""
+
+
+class LineSearch:
+    """A search in the files of a project that a workspace was filled from.
+
+    `staging` is an empty folder for what is unpacked and read of them; `most` limits the size of a
+    file, in bytes.  With `inside`, files outside of the project are not read.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        project: Path,
+        permissions: Permissions,
+        staging: Path,
+        *,
+        most: int | None = None,
+        inside: bool = False,
+    ) -> None:
+        self._workspace = workspace
+        self._project = project
+        self._permissions = permissions
+        self._staging = staging
+        self._most = most
+        self._inside = inside
+        self._known: dict[DatasetId, tuple[FileRead, ...]] = {}
+        self._read: dict[tuple[FileRead, SetPollingSource], _ReadFile] = {}
+
+    def lines(
+        self,
+        dataset: Dataset,
+        written: WrittenBlock,
+        record: "pa.Table",
+        vocab: "DatasetVocabulary",
+        *,
+        merged: bool = False,
+    ) -> SourceLines | None:
+        """Return the lines of a record, a table of one row; None for other sources than files.
+
+        `merged` is as in `Explained`.  Raises nothing for a file that cannot be read.
+        """
+        source = written.source
+        if not isinstance(source, SetPollingSource):
+            return None
+        if not isinstance(source.fetch, FetchStepFilesGlob):
+            return None
+        try:
+            return self._lines(dataset, written, source, record, vocab, merged=merged)
+        except UnknownLinesError as error:
+            return SourceLines(unknown=str(error))
+        except OdfBuildError as error:
+            return SourceLines(unknown=error.what)
+        except OSError as error:
+            return SourceLines(unknown=f"the file cannot be read: {error.strerror}")
+
+    def _lines(
+        self,
+        dataset: Dataset,
+        written: WrittenBlock,
+        source: SetPollingSource,
+        record: "pa.Table",
+        vocab: "DatasetVocabulary",
+        *,
+        merged: bool,
+    ) -> SourceLines:
+        if merged:
+            raise UnknownLinesError("slices were merged since, and the chain names their last file")
+        reading = self._reading(dataset, written)
+        found = self._file(source, reading)
+        names = _names(source, found.frame.schema, vocab)
+        operation = record.column(vocab.operation_type_column)[0].as_py()
+        if operation in _TAKES_BACK and vocab.operation_type_column not in names:
+            raise UnknownLinesError("it takes back a row that came before")
+        rows = found.rows_like(record, names)
+        lines = list(dict.fromkeys(found.line(row) for row in rows))
+        if not lines:
+            raise UnknownLinesError(f"no line of {reading.path} has these values")
+        return SourceLines(
+            file=reading.path,
+            lines=tuple(lines[:MOST]),
+            more=len(lines[MOST:]),
+            by_row=found.numbers is None,
+        )
+
+    def _reading(self, dataset: Dataset, written: WrittenBlock) -> FileRead:
+        """Return what is remembered of the file whose rows a block has.
+
+        It is noted with the last block that has rows of the file, of which there may be several.
+        """
+        known = {each.at.block: each for each in reversed(self._readings(dataset))}
+        found = known.get(str(written.block))
+        if found is None and written.state is not None and written.state.kind == PARTIAL:
+            for hash, block in dataset.blocks(after=written.block):
+                found = known.get(str(hash))
+                state = block.event.new_source_state if isinstance(block.event, AddData) else None
+                if found is not None or state is None or state.kind != PARTIAL:
+                    break
+        if found is None or found.digest is None:
+            raise UnknownLinesError("this workspace does not remember what the file was")
+        return found
+
+    def _readings(self, dataset: Dataset) -> tuple[FileRead, ...]:
+        if dataset.id not in self._known:
+            self._known[dataset.id] = recall_readings(self._workspace.root, dataset.id)
+        return self._known[dataset.id]
+
+    def _file(self, source: SetPollingSource, reading: FileRead) -> "_ReadFile":
+        """Return the rows of a file, read as they were, if it is as it was."""
+        key = reading, source
+        if key not in self._read:
+            path = self._project / reading.path
+            if self._inside and not path.resolve().is_relative_to(self._project.resolve()):
+                raise UnknownLinesError("its file is outside of the project")
+            try:
+                self._permissions.check_path(path, self._project)
+            except NotPermittedError:
+                raise UnknownLinesError(
+                    f"the policy does not allow to read {reading.path}"
+                ) from None
+            if not path.is_file():
+                raise UnknownLinesError(f"{reading.path} is not there any more")
+            if self._most is not None and path.stat().st_size > self._most:
+                raise UnknownLinesError(f"{reading.path} is too large to be searched here")
+            if not is_as_read(path, reading):
+                raise UnknownLinesError(f"{reading.path} has changed since it was read")
+            self._read[key] = self._read_again(source, path, reading.path)
+        return self._read[key]
+
+    def _read_again(self, source: SetPollingSource, path: Path, name: str) -> "_ReadFile":
+        steps = source.prepare or ()
+        if not all(isinstance(each, PrepStepDecompress) for each in steps):
+            raise UnknownLinesError("a program prepares the file before it is read")
+        staging = self._staging / str(len(self._read))
+        staging.mkdir()
+        unpacked = prepare(steps, path, staging, name=name)
+        for by_name in (False, True):
+            try:
+                return _ReadFile.of(source, unpacked, staging, name, by_name=by_name)
+            except InvalidSourceError as error:
+                problem = error
+        raise problem
+
+
+def _names(
+    source: SetPollingSource, schema: "pa.Schema", vocab: "DatasetVocabulary"
+) -> Mapping[str, str]:
+    """Return the columns of a dataset whose values are those of a column of the file, by name."""
+    if source.preprocess is None:
+        operations = reads_operations(source.merge)
+        others = own_names(schema.names, vocab, operations=operations)
+        return {others.get(name, name): name for name in schema.names}
+    from odfbuild.odf.opaque import is_opaque
+    from odfbuild.odf.schema.arrow import from_arrow
+    from odfbuild.planner.queries import PREPROCESS_INPUT
+    from odfbuild.sql.analysis.facts import examine
+    from odfbuild.sql.columns import columns_of
+    from odfbuild.sql.text.steps import steps_of
+
+    if is_opaque(source.preprocess):
+        raise UnknownLinesError("its `preprocess` is of a kind unknown to this version")
+    steps = steps_of(source.preprocess)
+    if examine(steps, [PREPROCESS_INPUT]).kind != "linear":
+        raise UnknownLinesError("its `preprocess` makes a row of several")
+    outputs = columns_of(steps, {PREPROCESS_INPUT: from_arrow(schema)}).outputs
+    found = {
+        each.name: next(iter(each.sources)).column
+        for each in outputs or ()
+        if each.copied and len(each.sources) == 1
+    }
+    if not found:
+        raise UnknownLinesError("its `preprocess` copies no column of the file")
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ReadFile:
+    """The rows of a file, and the line of each; None if the file has no lines."""
+
+    frame: "Frame"
+    numbers: Sequence[int] | None = field(default=None)
+
+    @classmethod
+    def of(
+        cls, source: SetPollingSource, path: Path, staging: Path, name: str, *, by_name: bool
+    ) -> "_ReadFile":
+        """Read a file; bad rows are left out, as if they had been put aside."""
+        bad_rows: BadRowFile | None = None
+        try:
+            frame = read(
+                source.read, path, staging=staging, name=name, notes=ReadNotes(by_name=by_name)
+            )
+        except InvalidSourceError:
+            bad_rows = BadRowFile(staging / "bad-rows", name, AS_USUAL)
+            notes = ReadNotes(bad_rows, by_name=by_name)
+            frame = read(source.read, path, staging=staging, name=name, notes=notes)
+        if frame is None:
+            raise UnknownLinesError(f"{name} has no rows")
+        found = record_lines(source.read, path, name)
+        if found is None:
+            if bad_rows is not None and bad_rows.rows:
+                raise UnknownLinesError(f"rows of {name} were put aside")
+            return cls(frame=frame)
+        numbers = list(found)
+        if bad_rows is not None and bad_rows.rows:
+            numbers = _without(numbers, _bad_lines(bad_rows.path), name)
+        if len(numbers) != frame.rows:
+            raise UnknownLinesError(f"the lines of the rows of {name} cannot be told apart")
+        return cls(frame=frame, numbers=numbers)
+
+    def line(self, row: int) -> int:
+        """Return the line of a row, or its number, from 1."""
+        return row + 1 if self.numbers is None else self.numbers[row]
+
+    def rows_like(self, record: "pa.Table", names: Mapping[str, str]) -> Iterator[int]:
+        """Yield the numbers, from 0, of the rows that have the values of a record.
+
+        `names` are those of the columns to compare: in the record, and in the file.
+        """
+        import numpy as np
+
+        from odfbuild.executors.data.conformance import conform
+
+        pairs = {ours: theirs for ours, theirs in names.items() if ours in record.column_names}
+        if not pairs:
+            raise UnknownLinesError("the record has no column of the file")
+        values = {ours: record.column(ours).combine_chunks() for ours in pairs}
+        start = 0
+        for batch in self.frame.batches():
+            left = np.arange(batch.num_rows)
+            for ours, theirs in pairs.items():
+                column = conform(batch.column(theirs).take(left), values[ours].type)
+                left = left[_equal(column, values[ours])]
+            yield from (start + int(row) for row in left)
+            start += batch.num_rows
+
+
+def _equal(column: "pa.Array", value: "pa.Array") -> "pa.Array":
+    """Return where a column has a value, given as an array of one, as a mask of NumPy.
+
+    Numbers are compared by their bits: 0.0 is not -0.0, and what is no number equals itself.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from odfbuild.executors.data.python_values import python_values
+
+    kind = column.type
+    if not value[0].is_valid:
+        return column.is_null().to_numpy(zero_copy_only=False)
+    if pa.types.is_nested(kind):
+        wanted = repr(python_values(value)[0])
+        found = pa.array([repr(each) == wanted for each in python_values(column)], pa.bool_())
+        return found.to_numpy(zero_copy_only=False)
+    same = pc.equal(column, value[0])
+    if pa.types.is_floating(kind):
+        bits = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[kind.bit_width]
+        same = pc.equal(column.view(bits), value.view(bits)[0])
+        if pc.is_nan(value)[0].as_py():
+            same = pc.is_nan(column)
+    return same.fill_null(False).to_numpy(zero_copy_only=False)
+
+
+def _bad_lines(path: Path) -> Iterator[int]:
+    from odfbuild.host.files import read_regular
+
+    for line in read_regular(path).splitlines():
+        yield parse_json(line)["line"]
+
+
+def _without(numbers: Sequence[int], bad: Iterator[int], name: str) -> list[int]:
+    """Return the lines of the rows that were kept."""
+    left, gone = Counter(numbers), Counter(bad)
+    if any(left[line] != count for line, count in gone.items()):
+        raise UnknownLinesError(f"rows of {name} were put aside that share a line with others")
+    return [line for line in numbers if line not in gone]
