@@ -130,15 +130,18 @@ def _has_floats(kind: Any) -> bool:
 
 def net(before: pa.Table, after: pa.Table) -> tuple[pa.Table, pa.Array]:
     """Return the rows that two tables have unequally often, and how often more the second has."""
-    both = pa.concat_tables([before, after])
-    keys = row_keys(both)
+    weights = pa.array([-1] * len(before) + [1] * len(after), pa.int64())
+    return net_of(pa.concat_tables([before, after]), weights)
+
+
+def net_of(rows: pa.Table, weights: pa.Array) -> tuple[pa.Table, pa.Array]:
+    """Return different rows whose weights, added up, are not 0, and these sums."""
+    keys = row_keys(rows)
     names = keys.column_names
-    counted = keys.append_column("i", row_numbers(len(both))).append_column(
-        "w", pa.array([-1] * len(before) + [1] * len(after), pa.int64())
-    )
+    counted = keys.append_column("i", row_numbers(len(rows))).append_column("w", weights)
     found = counted.group_by(names, use_threads=False).aggregate([("i", "min"), ("w", "sum")])
     found = found.filter(pc.not_equal(found.column("w_sum"), 0))
-    return both.take(found.column("i_min")), found.column("w_sum").combine_chunks()
+    return rows.take(found.column("i_min")), found.column("w_sum").combine_chunks()
 
 
 def difference(before: pa.Table, after: pa.Table, *, op: str, key: Sequence[str] = ()) -> pa.Table:

@@ -2,17 +2,14 @@
 
 Only slices between the two are read, since history only grows: an append or the new half of a
 correction adds a row, a retraction or the old half takes one away, and what is left of both is the
-difference.  Rows are counted in parts by their hash, so that memory is bounded by one part.
+difference.  Rows are counted in parts by a number made of their key, so that memory is bounded by
+one part.
 """
 
 import math
-from collections import defaultdict
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
-from datetime import date, time
-from decimal import Decimal
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from zlib import crc32
 
 from odfbuild.errors import StateError
@@ -26,7 +23,11 @@ from odfbuild.state.chain.dataset import Dataset, NotInChainError
 from odfbuild.state.chain.refs import ancestry
 from odfbuild.values import dataclass
 
-PART_ROWS: Final = 500_000
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+PART_ROWS: Final = 1_000_000
 _COMES: Final = frozenset({0, 3})  # append, and the new half of a correction ("Operation Types")
 
 _Row: TypeAlias = Mapping[str, Any]
@@ -88,7 +89,7 @@ def row_difference(dataset: Dataset, start: Multihash, end: Multihash, limit: in
     rows = sum(s.offset_interval.end - s.offset_interval.start + 1 for s in slices)
     parts = math.ceil(rows / PART_ROWS)
     for part in range(parts):
-        counting.count(reading.rows(), part, parts)
+        counting.count(*reading.part(part, parts))
     return RowDifference(
         key=counting.key,
         columns=reading.columns,
@@ -96,7 +97,7 @@ def row_difference(dataset: Dataset, start: Multihash, end: Multihash, limit: in
         added=counting.added,
         removed=counting.removed,
         changed=counting.changed,
-        shown=tuple(change for _, change in counting.shown),
+        shown=tuple(counting.shown()),
     )
 
 
@@ -132,19 +133,6 @@ def _primary_key(state: ChainState) -> tuple[str, ...]:
     return keys.pop() if len(keys) == 1 else ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Weighed:
-    """A row without its system columns; what it has in common with equal rows, and with its key.
-
-    `weight` is 1 if it comes and -1 if it goes, or the sum of those of equal rows.
-    """
-
-    row: _Row
-    whole: tuple[Any, ...]
-    place: tuple[Any, ...]
-    weight: int
-
-
 class _SliceRows:
     """The rows of some slices, and whether each comes or goes."""
 
@@ -159,104 +147,190 @@ class _SliceRows:
         fields = () if self._schema is None else self._schema.fields
         self.columns = tuple(each.name for each in fields if each.name not in system)
         self._sign = sign
-        self._key = key
+        self._key = list(key or self.columns)
 
-    def rows(self) -> Iterator[_Weighed]:
-        """Yield each row by itself."""
+    def part(self, part: int, parts: int) -> tuple["pa.Table", "pa.Array"]:
+        """Return the rows of one of several parts, which has all rows that are equal or have one
+        key, and for each 1 if it comes and -1 if it goes.
+        """
         import pyarrow as pa
+        import pyarrow.compute as pc
 
         from odfbuild.executors.data.parquet import scan_slices
-        from odfbuild.executors.data.python_values import python_rows
-        from odfbuild.executors.data.rows import hashable_keys
 
         assert self._schema is not None  # noqa: S101 - a slice follows a schema
+        found = []
         for batch in scan_slices(self._paths, schema=self._schema):
-            table = pa.Table.from_batches([batch])
-            data = table.select(list(self.columns))
-            wholes = list(hashable_keys(data))
-            places = list(hashable_keys(data.select(list(self._key)))) if self._key else wholes
-            operations = table.column(self._op).to_pylist()
-            rows = zip(python_rows(data), wholes, places, operations, strict=True)
-            for row, whole, place, operation in rows:
-                weight = self._sign if operation in _COMES else -self._sign
-                yield _Weighed(row, whole, place, weight)
+            rows = pa.Table.from_batches([batch])
+            if parts > 1:
+                rows = rows.filter(pa.array(_spread(rows.select(self._key)) % parts == part))
+            found.append(rows)
+        whole = pa.concat_tables(found)
+        comes = pc.is_in(whole.column(self._op), pa.array(sorted(_COMES), pa.int32()))
+        weights = pc.if_else(comes, self._sign, -self._sign).combine_chunks().cast(pa.int64())
+        return whole.select(list(self.columns)), weights
+
+
+def _spread(rows: "pa.Table") -> "np.ndarray[Any, np.dtype[np.uint64]]":
+    """Return a number for each row, the same for equal ones."""
+    import numpy as np
+
+    from odfbuild.executors.data.rows import row_keys
+
+    found = np.zeros(len(rows), np.uint64)
+    for column in row_keys(rows).columns:
+        found = (found ^ _numbers(column)) * np.uint64(0x9E3779B97F4A7C15)
+        found ^= found >> np.uint64(32)
+    return found
+
+
+def _numbers(column: "pa.ChunkedArray") -> "np.ndarray[Any, np.dtype[np.uint64]]":
+    """Return a number for each value of a flat column, the same for equal ones."""
+    import numpy as np
+    import pyarrow as pa
+
+    from odfbuild.executors.data.python_values import python_values
+
+    kind = column.type
+    if pa.types.is_floating(kind):
+        kind = {32: pa.int32(), 64: pa.int64()}[kind.bit_width]
+        column = pa.chunked_array([each.view(kind) for each in column.chunks], kind)
+    elif pa.types.is_timestamp(kind):
+        column = column.cast(pa.int64())
+    if pa.types.is_integer(column.type):
+        numbers: np.ndarray[Any, Any] = column.fill_null(0).to_numpy()
+        return numbers.astype(np.uint64)
+    texts = (str(each).encode("utf-8", "surrogatepass") for each in python_values(column))
+    return np.fromiter(map(crc32, texts), np.uint64, len(column))
+
+
+@dataclass(frozen=True, slots=True)
+class _Changes:
+    """Changes of some rows, sorted: the rows of `rows` that went and came, or -1, and how often."""
+
+    rows: "pa.Table"
+    gone: "np.ndarray[Any, np.dtype[np.int64]]"
+    came: "np.ndarray[Any, np.dtype[np.int64]]"
+    times: "np.ndarray[Any, np.dtype[np.int64]]"
+
+    @property
+    def places(self) -> "np.ndarray[Any, np.dtype[np.int64]]":
+        """The row that each change is sorted by: the one that came, or went."""
+        import numpy as np
+
+        return np.where(self.came < 0, self.gone, self.came)
+
+    def first(self, key: Sequence[str], limit: int) -> "_Changes":
+        """Return the first changes by key, or by all columns, and only their rows."""
+        import numpy as np
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        from odfbuild.executors.data.rows import row_keys, sort_columns
+
+        if not limit or not len(self.times):
+            nothing = np.zeros(0, np.int64)
+            return _Changes(self.rows.slice(0, 0), nothing, nothing, nothing)
+        sorted_by = self.rows.select(list(key)) if key else self.rows
+        columns = sort_columns(row_keys(sorted_by.take(self.places)))
+        keys = pa.table(columns, names=[str(number) for number in range(len(columns))])
+        order = pc.sort_indices(keys, [(name, "ascending") for name in keys.column_names])
+        order = order.to_numpy()[:limit]
+        gone, came = self.gone[order], self.came[order]
+        kept = np.unique(np.concatenate([gone, came]))
+        kept = kept[kept >= 0]
+        return _Changes(
+            self.rows.take(kept),
+            np.where(gone < 0, -1, np.searchsorted(kept, gone)),
+            np.where(came < 0, -1, np.searchsorted(kept, came)),
+            self.times[order],
+        )
+
+    def and_of(self, other: "_Changes") -> "_Changes":
+        """Return these changes and others, not sorted."""
+        import numpy as np
+        import pyarrow as pa
+
+        gone, came = (
+            np.where(each < 0, -1, each + len(self.rows)) for each in (other.gone, other.came)
+        )
+        return _Changes(
+            pa.concat_tables([self.rows, other.rows]),
+            np.concatenate([self.gone, gone]),
+            np.concatenate([self.came, came]),
+            np.concatenate([self.times, other.times]),
+        )
 
 
 @dataclass(slots=True)
 class _RowCounter:
-    """What is left of the rows, part by part; `shown` are the first changes in order."""
+    """What is left of the rows, part by part; `first` are the first changes in order."""
 
     key: tuple[str, ...]
     limit: int
     added: int = 0
     removed: int = 0
     changed: int = 0
-    shown: list[tuple[tuple[Any, ...], RowChange]] = field(default_factory=list)
+    first: _Changes | None = None
 
-    def count(self, rows: Iterator[_Weighed], part: int, parts: int) -> None:
+    def count(self, rows: "pa.Table", weights: "pa.Array") -> None:
         """Take in the rows of one part, which has all rows that could cancel each other."""
-        left: dict[Hashable, _Weighed] = {}
-        for each in rows:
-            if parts > 1 and crc32(repr(each.place).encode()) % parts != part:
-                continue
-            weight = each.weight + (left[each.whole].weight if each.whole in left else 0)
-            if weight:
-                left[each.whole] = replace(each, weight=weight)
-            else:
-                del left[each.whole]
-        self._show_changes(left.values())
+        from odfbuild.executors.data.rows import net_of
 
-    def _show_changes(self, left: Collection[_Weighed]) -> None:
-        grouped: dict[Hashable, list[tuple[int, _Row]]] = defaultdict(list)
-        for number, each in enumerate(left):
-            grouped[each.place if self.key else number].append((each.weight, each.row))
-        found = [change for group in grouped.values() for change in self._changes(group)]
-        ordered = sorted(((_order(self._sorted_by(each)), each) for each in found), key=_first)
-        self.shown = sorted([*self.shown, *ordered[: self.limit]], key=_first)[: self.limit]
+        left, sums = net_of(rows, weights)
+        found = self._changes(left, sums.to_numpy()).first(self.key, self.limit)
+        both = found if self.first is None else self.first.and_of(found)
+        self.first = both.first(self.key, self.limit)
 
-    def _sorted_by(self, change: RowChange) -> list[Any]:
-        row = change.after if change.before is None else change.before
-        assert row is not None  # noqa: S101 - one of the two is there
-        return [row[name] for name in self.key or row]
+    def shown(self) -> Iterator[RowChange]:
+        """Yield the first changes."""
+        from odfbuild.executors.data.python_values import python_rows
 
-    def _changes(self, group: list[tuple[int, _Row]]) -> Iterator[RowChange]:
-        gone = [(weight, row) for weight, row in group if weight < 0]
-        came = [(weight, row) for weight, row in group if weight > 0]
-        if [weight for weight, _ in gone] == [-1] and [weight for weight, _ in came] == [1]:
-            self.changed += 1
-            yield RowChange(gone[0][1], came[0][1])
+        if self.first is None:
             return
-        for weight, row in gone:
-            self.removed -= weight
-            yield RowChange(row, None, -weight)
-        for weight, row in came:
-            self.added += weight
-            yield RowChange(None, row, weight)
+        rows = python_rows(self.first.rows)
+        for gone, came, times in zip(
+            self.first.gone, self.first.came, self.first.times, strict=True
+        ):
+            before, after = (None if at < 0 else rows[at] for at in (gone, came))
+            yield RowChange(before, after, int(times))
 
+    def _changes(self, rows: "pa.Table", sums: "np.ndarray[Any, Any]") -> _Changes:
+        """Return all changes: pairs of one key, and rows that went or came without the other."""
+        import numpy as np
 
-def _first(entry: tuple[tuple[Any, ...], RowChange]) -> tuple[Any, ...]:
-    return entry[0]
+        gone, came = self._pairs(rows, sums) if self.key else (np.zeros(0, np.int64),) * 2
+        alone = np.ones(len(sums), bool)
+        alone[gone] = alone[came] = False
+        places = np.flatnonzero(alone)
+        left = sums[places]
+        self.changed += len(gone)
+        self.removed -= int(left[left < 0].sum())
+        self.added += int(left[left > 0].sum())
+        return _Changes(
+            rows,
+            np.concatenate([gone, np.where(left < 0, places, -1)]),
+            np.concatenate([came, np.where(left > 0, places, -1)]),
+            np.concatenate([np.ones(len(gone), np.int64), np.abs(left)]),
+        )
 
+    def _pairs(
+        self, rows: "pa.Table", sums: "np.ndarray[Any, Any]"
+    ) -> tuple["np.ndarray[Any, Any]", "np.ndarray[Any, Any]"]:
+        """Return the rows of keys that have one that went, once, and one that came, once."""
+        import numpy as np
+        import pyarrow as pa
+        import pyarrow.compute as pc
 
-def _order(values: Sequence[Any]) -> tuple[Any, ...]:
-    return tuple(map(_rank, values))
+        from odfbuild.executors.data.rows import row_keys
 
-
-def _rank(value: Any) -> tuple[float, Any]:
-    """Return something that values of one column can be ordered by, nulls first."""
-    from odfbuild.executors.data.python_values import FarTime
-
-    match value:
-        case None:
-            return 0, 0
-        case FarTime():
-            side, number = value.rank
-            return 1 + side / 2, number
-        case float() if math.isnan(value):
-            return 2, 0
-        case bool() | int() | float() | Decimal():
-            return 1, value
-        case str() | bytes() | date() | time():
-            return 1, value
-        case _:
-            return 3, repr(value)
+        keys = row_keys(rows.select(list(self.key)))
+        names, places = keys.column_names, np.arange(len(sums))
+        table = keys.append_column("gone", pa.array(places, mask=sums > 0))
+        table = table.append_column("came", pa.array(places, mask=sums < 0))
+        table = table.append_column("weight", pa.array(np.abs(sums)))
+        asked = [("gone", "count"), ("gone", "min"), ("came", "count"), ("came", "min")]
+        found = table.group_by(names, use_threads=False).aggregate([*asked, ("weight", "sum")])
+        one = pc.and_(pc.equal(found["gone_count"], 1), pc.equal(found["came_count"], 1))
+        found = found.filter(pc.and_(one, pc.equal(found["weight_sum"], 2)))
+        return found["gone_min"].to_numpy(), found["came_min"].to_numpy()

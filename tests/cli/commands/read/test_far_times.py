@@ -70,7 +70,7 @@ def test_their_rows_are_compared_and_explained(ask: Inside) -> None:
     found = ask("explain-row", "far", str(offset))
     assert (found.code, found.err) == (0, "")
     assert "far=+10000-01-02" in found.out
-    assert "file 2.csv" in found.out
+    assert "file data/2.csv:3" in found.out
 
 
 def test_a_notebook_shows_them(ask: Inside) -> None:
