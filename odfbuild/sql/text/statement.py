@@ -96,7 +96,8 @@ class DataFusionStatement(Statement):
     """One SELECT statement in DataFusion's dialect; its shape tells nothing but equal texts.
 
     `flow` is the shape in which columns pass through it, and nothing else; `stray` are words that
-    may be columns which the parser took for something else.
+    may be columns which the parser took for something else.  `compared` is a shape whose parts are
+    equal where they mean the same, and `said` its words: those of equal statements are equal.
 
     `sent` is the text for the engine: without comments, and with quotes around every name that it
     would take for something else.  `carries` are the offsets in it at which columns are put first
@@ -109,6 +110,8 @@ class DataFusionStatement(Statement):
     skips: bool
     flow: QueryShape
     stray: frozenset[str]
+    compared: QueryShape
+    said: tuple[str, ...]
 
     def carrying(self, columns: str) -> str:
         """Return the text for the engine with some columns carried through every SELECT."""

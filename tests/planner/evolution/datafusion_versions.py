@@ -44,7 +44,19 @@ def _event(event: MetadataEvent) -> MetadataEvent:
 
 
 def _of_engine(query: TransformSql) -> TransformSql:
-    return replace(query, engine="datafusion") if query.engine == "spark" else query
+    if query.engine != "spark":
+        return query
+    steps = query.queries
+    return replace(
+        query,
+        engine="datafusion",
+        query=query.query and _in_double_quotes(query.query),
+        queries=steps and tuple(replace(e, query=_in_double_quotes(e.query)) for e in steps),
+    )
+
+
+def _in_double_quotes(text: str) -> str:
+    return text.replace("`", '"')
 
 
 def answer(makes: Makes, inputs: Sequence[QueryInput]) -> DataSchema | None:

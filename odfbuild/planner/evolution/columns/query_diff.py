@@ -4,13 +4,14 @@ Pure.  Where a query is not understood well enough to tell, all of it counts as 
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from odfbuild.sql.text.shape import (
     Call,
     Column,
+    Expr,
     Literal,
     QueryShape,
     Select,
@@ -21,8 +22,8 @@ from odfbuild.sql.text.shape import (
     Unknown,
     walk,
 )
-from odfbuild.sql.text.statement import SqlTextError
-from odfbuild.sql.text.steps import QueryStep
+from odfbuild.sql.text.statement import DataFusionStatement, SqlTextError, Statement
+from odfbuild.sql.text.steps import DATAFUSION, QueryStep
 from odfbuild.texts.patterns import late_pattern
 from odfbuild.values import dataclass
 
@@ -127,14 +128,38 @@ def _plain(word: str) -> str:
 def _words(
     steps: Sequence[QueryStep], renamed: Mapping[str, str]
 ) -> list[tuple[str | None, tuple[str, ...]]]:
-    other = {_quoted(old): _quoted(new) for old, new in renamed.items()}
-    return [
-        (step.alias, tuple(other.get(word, word) for word in tokens(step.text))) for step in steps
-    ]
+    found = []
+    for step in steps:
+        words, quoted = _words_of(step), _double_quoted if _is_of_datafusion(step) else _quoted
+        other = {quoted(old): quoted(new) for old, new in renamed.items()}
+        found.append((step.alias, tuple(other.get(word, word) for word in words)))
+    return found
+
+
+def _words_of(step: QueryStep) -> tuple[str, ...]:
+    """Return the words of a step: in DataFusion's dialect as its parser takes them apart."""
+    if not _is_of_datafusion(step):
+        return tuple(tokens(step.text))
+    try:
+        statement = step.statement
+    except SqlTextError:
+        return (step.text,)
+    assert isinstance(statement, DataFusionStatement)  # noqa: S101 - of its dialect
+    return statement.said
+
+
+def _is_of_datafusion(step: QueryStep) -> bool:
+    return step.engine == DATAFUSION
 
 
 def _quoted(name: str) -> str:
     return _plain(f"`{name.replace('`', '``')}`")
+
+
+def _double_quoted(name: str) -> str:
+    from odfbuild.sql.text.tree_datafusion.compared import said_name
+
+    return said_name(name)
 
 
 # Shapes
@@ -145,10 +170,16 @@ def _read(steps: Sequence[QueryStep]) -> tuple[list[QueryShape], QueryRewrite | 
     found: list[QueryShape] = []
     for number, step in enumerate(steps):
         try:
-            found.append(_bare(step.statement.shape))
+            found.append(_bare(_compared_shape(step.statement)))
         except SqlTextError as error:
             return found, QueryRewrite(unreadable=str(error), step=number, place=error.place)
     return found, None
+
+
+def _compared_shape(statement: Statement) -> QueryShape:
+    if isinstance(statement, DataFusionStatement):
+        return statement.compared
+    return statement.shape
 
 
 def _bare(value: Any) -> Any:
@@ -178,29 +209,192 @@ def _compare(was: QueryShape, now: QueryShape) -> QueryRewrite:
     match was, now:
         case Select(), Select():
             return _compared_selects(was, now)
-        case SetQuery(), SetQuery() if replace(was, left=now.left, right=now.right) == now:
-            left, right = _compare(was.left, now.left), _compare(was.right, now.right)
-            return QueryRewrite(
-                values=left.values or right.values,
-                rows=left.rows or right.rows or (was.distinct and was != now),
-                kept=left.kept & right.kept,
-                changed=left.changed | right.changed,
-            )
+        case SetQuery(), SetQuery():
+            return _compared_sets(was, now)
     return QueryRewrite(values=was != now, rows=was != now)
 
 
 def _compared_selects(was: Select, now: Select) -> QueryRewrite:
     old, new = _outputs_by_name(was.outputs), _outputs_by_name(now.outputs)
     both = [name for name in old if name in new]
+    changed = {name for name in both if new[name] != old[name]}
+    if _nameless(was) - _nameless(now) and _nameless(now) - _nameless(was):
+        changed.add(_STAR)  # their names may be equal
+    changed |= _by_aliases(now, changed, both)
+    rows = replace(was, outputs=()) != replace(now, outputs=()) or _reshapes(was, now)
+    return QueryRewrite(
+        values=bool(changed),
+        rows=rows,
+        kept=frozenset() if _STAR in changed else frozenset(both) - changed,
+        changed=frozenset(changed),
+    )
+
+
+def _compared_sets(was: SetQuery, now: SetQuery) -> QueryRewrite:
+    """Compare queries of which all have their columns by position, or all by name."""
+    if _skeleton(was) != _skeleton(now):
+        return QueryRewrite(values=True, rows=True)
+    parts = list(zip(_selects(was), _selects(now), strict=True))
+    rows = any(
+        replace(one, outputs=()) != replace(other, outputs=()) or _reshapes(one, other)
+        for one, other in parts
+    )
+    if any(one.outputs != other.outputs for one, other in parts):
+        rows = rows or not _keeps_rows(now)
+    old, new = _united(was), _united(now)
+    if old is None or new is None:
+        same = all(one.outputs == other.outputs for one, other in parts)
+        return QueryRewrite(
+            values=not same, rows=rows, changed=frozenset() if same else frozenset({_STAR})
+        )
+    both = [name for name in old if name in new]
     changed = frozenset(name for name in both if new[name] != old[name])
-    rows = replace(was, outputs=()) != replace(now, outputs=())
-    if was.outputs != now.outputs:
-        added = [each for each in now.outputs if each not in was.outputs]
-        gone = [each for each in was.outputs if each not in now.outputs]
-        rows = rows or now.distinct or _is_positional(now)
-        rows = rows or any(_generates(each) for each in (*added, *gone))
     return QueryRewrite(
         values=bool(changed), rows=rows, kept=frozenset(both) - changed, changed=changed
+    )
+
+
+_STAR = "*"
+
+
+def _selects(query: QueryShape) -> list[Select]:
+    match query:
+        case Select():
+            return [query]
+        case SetQuery():
+            return [*_selects(query.left), *_selects(query.right)]
+        case _:
+            return []
+
+
+def _skeleton(query: QueryShape) -> QueryShape:
+    """Return a query of queries without what each of them reads and gives."""
+    match query:
+        case SetQuery():
+            return replace(query, left=_skeleton(query.left), right=_skeleton(query.right))
+        case Select():
+            return Select(outputs=(), source=None)
+        case _:
+            return query
+
+
+def _keeps_rows(query: QueryShape) -> bool:
+    """Tell whether each row of each part is one of the result, whatever its columns are."""
+    match query:
+        case SetQuery():
+            plain = query.kind == "union" and not (query.distinct or query.limited)
+            return plain and _keeps_rows(query.left) and _keeps_rows(query.right)
+        case _:
+            return True
+
+
+def _united(query: QueryShape) -> dict[str, Any] | None:
+    """Return what makes each column in all parts; None where stars hide their positions."""
+    listed = _listed(query)
+    if listed is None or len({name for name, _ in listed}) < len(listed):
+        return None
+    return dict(listed)
+
+
+def _listed(query: QueryShape) -> list[tuple[str, Any]] | None:
+    match query:
+        case Select(outputs=outputs):
+            if any(isinstance(e.value, StarExpr) or len(e.aliases) > 1 for e in outputs):
+                return None
+            named = [_outputs_by_name([each]) for each in outputs]
+            return [(name, (value,)) for each in named for name, value in each.items()]
+        case SetQuery():
+            left, right = _listed(query.left), _listed(query.right)
+            if left is None or right is None:
+                return None
+            if query.by_name:
+                one, other = dict(left), dict(right)
+                return [(e, (one.get(e), other.get(e))) for e in dict.fromkeys([*one, *other])]
+            if len(left) != len(right):
+                return None
+            return [(a, (one, other)) for (a, one), (_, other) in zip(left, right, strict=True)]
+        case _:
+            return None
+
+
+def _reshapes(was: Select, now: Select) -> bool:
+    """Tell whether another list may give other rows."""
+    if was.outputs == now.outputs:
+        return False
+    added = [each for each in now.outputs if each not in was.outputs]
+    gone = [each for each in was.outputs if each not in now.outputs]
+    if now.distinct or _is_positional(now) or any(map(_generates, (*added, *gone))):
+        return True
+    if now.group is None and _aggregates(was) is not _aggregates(now):
+        return True
+    named = {_folded(name) for each in (*added, *gone) for name in each.aliases if _renames(each)}
+    return not named.isdisjoint(_named_in_clauses(now))
+
+
+def _renames(item: SelectItem) -> bool:
+    """Tell whether an item gives a name to something that does not have it already."""
+    return not (isinstance(item.value, Column) and item.aliases == (item.value.name,))
+
+
+def _named_in_clauses(select: Select) -> set[str]:
+    """Return the names in clauses that decide on rows, and that may be those of items."""
+    read = [*(() if select.group is None else select.group.keys), *select.spread]
+    read += [each for each in (select.having, select.qualify) if each is not None]
+    read += select.order if select.limited else ()
+    return set(_names_in(read))
+
+
+def _names_in(exprs: Iterable[Expr]) -> Iterator[str]:
+    for expr in exprs:
+        for each in walk(expr):
+            if isinstance(each, Column):
+                yield _folded(each.parts[0])
+
+
+def _folded(name: str) -> str:
+    return name.casefold()
+
+
+def _by_aliases(select: Select, changed: Collection[str], both: Sequence[str]) -> set[str]:
+    """Return the columns that are made of others of their list, which are made in another way."""
+    named = {
+        _folded(name)
+        for each in select.outputs
+        for name in each.aliases
+        if name in changed and _renames(each)
+    }
+    made = _outputs_by_name(select.outputs)
+    found = set[str]()
+    while named:
+        more = {
+            name
+            for name in both
+            if name not in found and not named.isdisjoint(_names_in([made[name]]))
+        }
+        found |= more
+        named = {_folded(name) for name in more}
+    return found - set(changed)
+
+
+def _nameless(select: Select) -> frozenset[Expr]:
+    return frozenset(
+        each.value
+        for each in select.outputs
+        if not each.aliases and not isinstance(each.value, Column | StarExpr)
+    )
+
+
+def _aggregates(select: Select) -> bool:
+    """Tell whether a list without groups gives one row, as it has an aggregate in it."""
+    from odfbuild.sql.columns.functions import AGGREGATES
+    from odfbuild.sql.datafusion import AGGREGATES as OF_DATAFUSION
+
+    return any(
+        isinstance(each, Call)
+        and each.over is None
+        and (each.name in AGGREGATES or each.name in OF_DATAFUSION)
+        for item in select.outputs
+        for each in walk(item.value)
     )
 
 
@@ -219,9 +413,12 @@ def _outputs_by_name(outputs: Sequence[SelectItem]) -> Mapping[str, Any]:
 
 
 def _is_positional(select: Select) -> bool:
-    """Tell whether groups depend on the select list: GROUP BY ALL, GROUP BY 1."""
-    group = select.group
-    return group is not None and (group.all or any(isinstance(key, Literal) for key in group.keys))
+    """Tell whether rows depend on positions in the list: GROUP BY ALL, ORDER BY 1 LIMIT 2."""
+    group, order = select.group, select.order if select.limited else ()
+    keys = [*(() if group is None else group.keys), *order, *select.spread]
+    if any(isinstance(key, Column) and _folded(key.name) == "all" for key in keys):
+        return True
+    return (group is not None and group.all) or any(isinstance(key, Literal) for key in keys)
 
 
 def _generates(output: SelectItem) -> bool:
@@ -229,7 +426,7 @@ def _generates(output: SelectItem) -> bool:
     return any(
         isinstance(each, Call)
         and each.name.removeprefix("pos").startswith(
-            ("explode", "inline", "stack", "json_tuple", "variant_explode")
+            ("explode", "inline", "stack", "json_tuple", "variant_explode", "unnest")
         )
         for each in walk(output.value)
     )

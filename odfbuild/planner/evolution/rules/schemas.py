@@ -235,7 +235,7 @@ def schema_hits(
     if _loses_time(columns):
         message = f"no column {time!r} is read or selected any more"
         yield hit(EVENT_TIME_LOST, subject.alias, message, column=time, span=_columns_span(subject))
-    for name in columns.untyped:
+    for name in () if _is_silent(columns) else columns.untyped:
         message = f"the type of {name} cannot be determined"
         yield hit(
             COLUMN_TYPE_UNKNOWN,
@@ -274,6 +274,13 @@ def _loses_time(columns: AssessedColumns) -> bool:
     if was is None or now is None or was.columns is None or now.columns is None:
         return False
     return now.lost_time and not was.lost_time
+
+
+def _is_silent(columns: AssessedColumns) -> bool:
+    """Tell whether an engine says nothing of a query because that has no event time."""
+    now = columns.now
+    made = () if now is None else now.columns or ()
+    return _loses_time(columns) and all(each.type is None for each in made)
 
 
 def _column(subject: Subject, columns: AssessedColumns, change: ColumnChange, time: str) -> Hit:

@@ -103,6 +103,7 @@ class _Reader:
     def statement(self) -> DataFusionStatement:
         from sqlglot import exp
 
+        from odfbuild.sql.text.tree_datafusion.compared import compared_shape, said_tokens
         from odfbuild.sql.text.tree_datafusion.shape import shape_of, stray_words
 
         self._check_windows()
@@ -124,6 +125,7 @@ class _Reader:
         calls = tuple(self._calls())
         parts = {each.alias for each in self.tree.find_all(exp.CTE)}
         tables = [each for each in self.tree.find_all(exp.Table) if each.name not in parts]
+        said = said_tokens(self.tree, self.words)
         found = DataFusionStatement(
             text=self.text,
             tokens=tuple(map(_token, self.tokens)),
@@ -158,6 +160,8 @@ class _Reader:
             carries=carries,
             flow=Unknown("a query of DataFusion"),
             stray=stray_words(self.tree, self.words),
+            compared=compared_shape(self.tree, said),
+            said=tuple(each.said for each in said),
         )
         self._move_places()  # what is above reads them as they are in the text for the engine
         return replace(found, flow=shape_of(self.tree))
