@@ -9,16 +9,19 @@ Many more: `make test-long`.
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from odfbuild.sql.columns import QueryColumns, columns_of
 from odfbuild.sql.columns.output import ColumnRef
 from odfbuild.sql.text.steps import steps_of
+from tests.rule.grammar.choices import Choices
 from tests.rule.grammar.dialects import DATAFUSION
 from tests.rule.grammar.oracles import Asked, Unanswered
 from tests.rule.grammar.pairs import Pair, drawn_pair
 from tests.rule.grammar.pairs import columns_of as inputs_of
 from tests.rule.grammar.plain_datafusion import PlainDataFusion
 from tests.rule.grammar.plain_spark import plain
+from tests.rule.grammar.rare_forms import in_a_rare_form
 from tests.rule.inputs import Row
 from tests.support.effort import examples
 
@@ -28,6 +31,16 @@ _DRAWN = examples(30, 2_000)
 def test_composed_queries_are_made_of_the_columns_that_change_them() -> None:
     outcomes = Counter(_outcome(drawn_pair(seed, dialect=DATAFUSION)) for seed in range(_DRAWN))
     assert outcomes["known"] > 0.6 * _DRAWN, outcomes
+
+
+def test_rare_forms_are_made_of_the_columns_that_change_them() -> None:
+    outcomes = Counter(_outcome(_rare_pair(seed)) for seed in range(1600, 1600 + _DRAWN))
+    assert outcomes["known"] > 0.6 * _DRAWN, outcomes
+
+
+def _rare_pair(seed: int) -> Pair:
+    pair = drawn_pair(seed, dialect=DATAFUSION)
+    return replace(pair, query=in_a_rare_form(Choices(f"rare {seed}"), pair.tables))
 
 
 def _outcome(pair: Pair) -> str:

@@ -24,6 +24,7 @@ from odfbuild.sql.text.shape import (
     NamedTable,
     Operation,
     QueryShape,
+    ReplacingStar,
     Select,
     SelectItem,
     SetQuery,
@@ -82,7 +83,10 @@ class FlowRelations(Relations):
             value = output.value
             if isinstance(value, StarExpr):
                 self._unordered |= bool(scope.rows.hidden)
+                first = len(given.columns)
                 self._expand(value, scope, given)
+                if isinstance(value, ReplacingStar):
+                    self._replace(value, scope, given, first)
                 continue
             made, sources = self.sourced(value, scope)
             name = output.aliases[0] if output.aliases else self._own_name(value, scope)
@@ -92,6 +96,20 @@ class FlowRelations(Relations):
                 Attribute(name, made, sources, None, self.placed(output.place), copied)
             )
         return given
+
+    def _replace(
+        self, star: ReplacingStar, scope: NameScope, given: RelationColumns, first: int
+    ) -> None:
+        """Give columns of a star, which begin at a place, the values that replace them."""
+        for item in star.replaced:
+            (name,) = item.aliases
+            made, sources = self.sourced(item.value, scope)
+            at = [n for n, e in enumerate(given.columns) if n >= first and e.name == name]
+            if len(at) != 1 or given.open:
+                self.opaque.append("a star that replaces columns")
+                return
+            place = self.placed(item.place)
+            given.columns[at[0]] = Attribute(name, made, sources, None, place)
 
     def _own_name(self, value: Expr, scope: NameScope) -> str:
         """Return the name of an item without alias; empty where it is that of an expression."""
@@ -143,10 +161,27 @@ class FlowRelations(Relations):
         return super()._common(name, query, outer)
 
     def _set(self, query: SetQuery, outer: NameScope | None) -> RelationColumns:
-        self._positional = True
-        if query.by_name:
-            self.opaque.append("UNION BY NAME")
+        self._positional |= not query.by_name
         return super()._set(query, outer)
+
+    def _union_columns(
+        self, query: SetQuery, left: RelationColumns, right: RelationColumns
+    ) -> RelationColumns:
+        """Unite columns by name: those of one side alone are null in rows of the other."""
+        if not query.by_name or left.open or right.open:
+            return super()._union_columns(query, left, right)
+        found: dict[str, Attribute] = {}
+        for side in (left, right):
+            names = [each.name for each in side.columns]
+            if "" in names or len({*names}) < len(names):
+                self.opaque.append("UNION BY NAME of columns without names of their own")
+                return RelationColumns([])
+            for each in side.columns:
+                other = found.get(each.name)
+                sources = each.sources if other is None else other.sources | each.sources
+                place = each.place if other is None else other.place
+                found[each.name] = Attribute(each.name, UNKNOWN, sources, None, place)
+        return RelationColumns(list(found.values()))
 
     def _source(
         self, source: Source, left: RelationColumns | None, outer: NameScope | None

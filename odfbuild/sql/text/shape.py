@@ -181,6 +181,13 @@ class StarExpr:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplacingStar(StarExpr):
+    """A star of which some columns have other values: those of items of their names."""
+
+    replaced: tuple[SelectItem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Subquery:
     """A query inside an expression: scalar, exists or in; `value` is what is looked for."""
 

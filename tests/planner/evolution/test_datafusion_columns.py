@@ -141,8 +141,20 @@ def test_a_star_over_a_join_by_using_has_the_order_of_the_engine() -> None:
     assert [each.name for each in schema.fields] == ["event_time", "fee", "id", "top"]
 
 
+def test_a_star_that_replaces_columns_is_made_of_what_replaces_them() -> None:
+    use = ColumnUse(project("select * replace (fee * id as fee) from src"), {}, {}, answer)
+    made = {each.name: {name for _, name in each.sources} for each in use.made(alias("out")) or ()}
+    assert made == {
+        "event_time": {"event_time"},
+        "id": {"id"},
+        "fee": {"fee", "id"},
+        "note": {"note"},
+    }
+
+
 def test_what_the_text_does_not_tell_is_made_of_what_is_not_known() -> None:
-    use = ColumnUse(project("select * replace (fee * 2 as fee) from src"), {}, {}, answer)
+    query = "select event_time, id, fee, unnest(make_array(note)) as note from src"
+    use = ColumnUse(project(query), {}, {}, answer)
     assert use.made(alias("out")) is None
     assert use.shaping(alias("out")) is None
     schema = use.schema(alias("out"))

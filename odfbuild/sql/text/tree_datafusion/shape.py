@@ -15,15 +15,17 @@ from sqlglot import exp
 
 from odfbuild.sql.text.shape import (
     Call,
-    Derived,
     Expr,
+    Inline,
     Join,
     OpaqueRelation,
     Operation,
     QueryShape,
+    ReplacingStar,
     RowGenerator,
     Select,
     Source,
+    StarExpr,
     Subquery,
     Unknown,
 )
@@ -103,11 +105,30 @@ class _FlowShaper(Shaper):
         return super().column(node)
 
     def star(self, node: Any, qualifier: tuple[str, ...] = (), qualified: Any = None) -> Expr:
-        if set(node.args) - {"except_"} and any(
-            value for key, value in node.args.items() if key != "except_"
-        ):
+        if any(value for key, value in node.args.items() if key not in {"except_", "replace"}):
+            raise _StrangeFormError("a star that renames columns")
+        replaced = node.args.get("replace")
+        if not replaced:
+            return super().star(node, qualifier, qualified)
+        plain = exp.Star(except_=[each.copy() for each in node.args.get("except_") or ()])
+        plain.meta.update(node.meta)
+        star = super().star(plain, qualifier, qualified)
+        items = tuple(self._output(each) for each in replaced)
+        if not isinstance(star, StarExpr) or any(len(each.aliases) != 1 for each in items):
             raise _StrangeFormError("a star that replaces columns")
-        return super().star(node, qualifier, qualified)
+        return ReplacingStar(star.qualifier, star.excluded, star.place, star.spots, items)
+
+    def _inline(self, node: Any) -> OpaqueRelation:
+        """Read VALUES, which reads no columns, and whose names are those of DataFusion."""
+        if any(
+            isinstance(each, exp.Query | exp.Column) for each in node.walk() if each is not node
+        ):
+            raise _StrangeFormError("VALUES that read columns")
+        found = super()._inline(node)
+        if not isinstance(found, Inline) or self._list(node):
+            return found
+        names = tuple(f"column{number}" for number, _ in enumerate(found.names, 1))
+        return replace(found, names=names)
 
     def _select(self, node: Any, with_: Any, recursive: bool) -> Select:
         if node.args.get("laterals"):
@@ -129,12 +150,12 @@ class _FlowShaper(Shaper):
 
     def _plain(self, node: Any) -> Source:
         found = super()._plain(node)
-        if isinstance(found, RowGenerator | OpaqueRelation):
+        if isinstance(found, RowGenerator | OpaqueRelation) and not isinstance(found, Inline):
             raise _StrangeFormError("a relation that is neither a table nor a query")
         return found
 
     def _source(self, node: Any) -> Source:
         found = super()._source(node)
-        if isinstance(found, OpaqueRelation) or (isinstance(found, Derived) and found.lateral):
+        if isinstance(found, OpaqueRelation) and not isinstance(found, Inline):
             raise _StrangeFormError("a relation that is neither a table nor a query")
         return found
