@@ -14,6 +14,7 @@ import json
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
@@ -60,7 +61,7 @@ from odfbuild.odf.read_options import declares_columns
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.schema.columns import system_fields
 from odfbuild.odf.schema.ddl import column_lines, read_columns
-from odfbuild.odf.schema.types import inner
+from odfbuild.odf.schema.types import inner, is_optional
 from odfbuild.planner.declared import Declared, PathSteps
 from odfbuild.planner.queries import PREPROCESS_INPUT
 from odfbuild.project.lock.state import Definitions
@@ -558,9 +559,10 @@ class ColumnsOf:
         """
         sources = [source for _, source in self._definitions.inputs(alias)]
         below = [
-            self._found.get(each) if each in self._definitions.declared else self._existing(each)
+            found
             for each in sources
             if each is not None
+            for found in (self._found.get(each), self._existing(each))
         ]
         return (self._definitions.declared[alias], *below, self._existing(alias))
 
@@ -589,7 +591,9 @@ class ColumnsOf:
         if foreign and (asker is None or not asker.asks_elsewhere(event.transform.engine)):
             return AnalysedColumns(unknown=_ELSEWHERE)
         inputs: list[AnalysedInput] = []
+        sources: list[DatasetAlias | None] = []
         for name, source in self._definitions.inputs(each.alias):
+            sources.append(source)
             found = None if source is None else self._input(name, source)
             if found is None:
                 return AnalysedColumns(
@@ -603,6 +607,10 @@ class ColumnsOf:
         answer = ask(event.transform, inputs, vocab)
         if answer is None:
             return AnalysedColumns(unknown=_ELSEWHERE)
+        kept = [self._with_kept(name, each) for name, each in zip(sources, inputs, strict=True)]
+        if kept != inputs and isinstance(answer, DataSchema):
+            refused = ask(event.transform, kept, vocab)
+            answer = refused if isinstance(refused, DefinitionRefusal) else answer
         path = ("metadata", at, "transform")
         return _columns(answer, lambda no: place_in_query(each, path, no.at))
 
@@ -618,6 +626,17 @@ class ColumnsOf:
         if state is None or in_force is None:
             return None
         return AnalysedInput(name, in_force, state.vocab)
+
+    def _with_kept(self, source: DatasetAlias | None, given: AnalysedInput) -> AnalysedInput:
+        """Return an input as a step reads it: a chain keeps the columns that are not made more."""
+        state = None if source is None else self._existing(source)
+        stored = None if state is None else schema_in_force(state)
+        names = {each.name for each in given.schema.fields}
+        more = [each for each in (stored.fields if stored else ()) if each.name not in names]
+        kept = tuple(each for each in more if is_optional(each.type))
+        if not kept:
+            return given
+        return replace(given, schema=DataSchema((*given.schema.fields, *kept)))
 
     def _of_source(self, each: Declared, at: int, source: Source) -> AnalysedColumns:
         if any(opaque_parts(source)):
