@@ -26,16 +26,20 @@ from tests.support.projects.texts import derivative, root
 INFO = "    - kind: SetInfo\n      description: 'Prices [of](http://x) <b>things</b>'\n"
 
 
+of_both_engines = pytest.mark.parametrize("folder", ["spark", "datafusion"], indirect=True)
+
+
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     """Return a project in which a query of two lines reads a described root."""
+    engine = getattr(request, "param", "spark")
     query = "|\n          select t, k, src.v\n          from src"
     return lay_out(
         tmp_path / "project",
         {
             "datasets/src.yaml": root() + INFO,
-            "datasets/out.yaml": derivative("out", "src", query),
-            "datasets/more.yaml": derivative("more", "src"),
+            "datasets/out.yaml": derivative("out", "src", query, engine=engine),
+            "datasets/more.yaml": derivative("more", "src", engine=engine),
         },
     )
 
@@ -51,6 +55,7 @@ def at(path: Path, text: str, word: str, behind: int = 0) -> dict[str, Any]:
     }
 
 
+@of_both_engines
 def test_a_name_leads_to_its_definition_and_to_all_that_read_it(folder: Path) -> None:
     out, source = folder / "datasets/out.yaml", folder / "datasets/src.yaml"
     text = out.read_text("utf-8")
@@ -83,6 +88,7 @@ def at_more(asked: dict[str, Any]) -> dict[str, Any]:
     return {**asked, "position": {**place, "line": place["line"] + 1}}
 
 
+@of_both_engines
 def test_hovering_shows_columns_descriptions_and_fields(folder: Path) -> None:
     out = folder / "datasets/out.yaml"
     text = out.read_text("utf-8")
@@ -102,6 +108,7 @@ def test_hovering_shows_columns_descriptions_and_fields(folder: Path) -> None:
         assert shown(it, "select") == ""
 
 
+@of_both_engines
 def test_a_rename_makes_the_edits_of_mv(folder: Path, tmp_path: Path) -> None:
     out = folder / "datasets/out.yaml"
     text = "# \U0001f600 not saved\n" + out.read_text("utf-8")
