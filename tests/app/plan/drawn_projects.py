@@ -245,7 +245,7 @@ class DrawnProject:
         return form
 
     def _operand(self, kind: str, depth: int) -> str:
-        if depth > 1 and self.draw.random() < 0.3:
+        if depth > 1 and kind != _LIST and self.draw.random() < 0.3:
             return f"({self._filled(self.draw.choice(_FORMS[kind]), depth - 1)})"
         own = [name for name, each in _TABLES["src"] if each == kind]
         if not own:
