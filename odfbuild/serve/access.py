@@ -63,6 +63,14 @@ class PrivateMarks(Protocol):
     def discard(self, id: DatasetId) -> None:
         """Make a dataset public."""
 
+    def ids(self) -> frozenset[DatasetId]:
+        """Return all of them."""
+
+
+def private_datasets(tokens: Path) -> "PrivateDatasets":
+    """Return the private datasets of a server, which are beside its tokens."""
+    return PrivateDatasets(tokens.with_name("private.json"))
+
 
 class PrivateDatasets:
     """The datasets that were pushed as private: a file with their ids."""
@@ -85,6 +93,10 @@ class PrivateDatasets:
             if str(id) in (known := self._read()):
                 self._write(known - {str(id)})
 
+    def ids(self) -> frozenset[DatasetId]:
+        """Return all of them."""
+        return frozenset(map(DatasetId.parse, self._read()))
+
     def _read(self) -> frozenset[str]:
         data = read_file(self._path)
         return frozenset() if data is None else frozenset(parse_json(data)["private"])
@@ -105,7 +117,7 @@ class Access:
     def __init__(self, settings: ServerSettings, private: "PrivateMarks | None" = None) -> None:
         self._settings = settings
         self.tokens = TokenFile(settings.tokens)
-        self.private = private or PrivateDatasets(settings.tokens.with_name("private.json"))
+        self.private = private or private_datasets(settings.tokens)
 
     def caller(self, headers: Mapping[str, str]) -> Caller:
         """Return the caller by the headers.  Raises AccessError (401) for an invalid token."""

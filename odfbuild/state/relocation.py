@@ -154,10 +154,15 @@ class StoreTree:
 
 
 def relocate(
-    source: Tree, target: Tree, staging: Path, moved: Callable[[int], None] = lambda _: None
+    source: Tree,
+    target: Tree,
+    staging: Path,
+    moved: Callable[[int], None] = lambda _: None,
+    first: Callable[[], None] = lambda: None,
 ) -> Relocated:
     """Bring a workspace from one place to another, in which there is nothing else.
 
+    `first` is done once it is known that the place is free, before anything is there.
     Raises OccupiedPlaceError, NotItsNameError, and MovedMeanwhileError once what was copied is not
     what the source is by then.
     """
@@ -165,6 +170,7 @@ def relocate(
     other = sorted(there.keys() - wanted.keys())
     if other:
         raise _occupied(target.place, other[0])
+    first()
     known = 0
     for paths in _in_order(wanted):
         missing = [path for path in paths if there.get(path) != wanted[path]]

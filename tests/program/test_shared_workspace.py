@@ -11,7 +11,13 @@ import pytest
 
 from odfbuild.cli import exits
 from odfbuild.odf.identity import Multihash
+from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.wire.blocks import decode_block
+from odfbuild.serve.access import private_datasets
+from odfbuild.serve.settings import token_file
+from odfbuild.state.remote.view.visibility import StoredVisibility
+from odfbuild.state.remote.workspace import BucketWorkspace
+from odfbuild.state.workspace import Workspace
 from tests.support.process.inside import command, lay_out, without_jvm
 from tests.support.projects import EXAMPLES, REPOSITORY, Done, odfbuild
 from tests.support.projects.market import FILES, SETTINGS
@@ -289,13 +295,20 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_workspace_goes_to_a_store_and_back_byte_for_byte(
-    here: Machine, store: ObjectServer, prefix: str
+    here: Machine, store: ObjectServer, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = (here.project / "odfbuild.yaml").read_text()
     lay_out(here.project, {"odfbuild.yaml": SETTINGS})
     assert here("apply", "--yes").code == 0
+    for name, value in here.env.items():
+        monkeypatch.setenv(name, value)
+    id = Workspace(here.project / ".odfbuild").names()[DatasetAlias.parse("src")]
+    private_datasets(token_file(here.project / ".odfbuild")).add(id)
     done = here("workspace", "move", store.url(prefix))
     assert (done.code, done.err) == (0, "")
+    assert "Private datasets stay private: 1." in done.out
+    client = BucketWorkspace(store.url(prefix)).client
+    assert StoredVisibility(client, client).ids() == {id}
     assert f"workspace: {store.url(prefix)}" in done.out
     again = here("workspace", "move", store.url(prefix))
     assert "of them were there" in again.out
@@ -303,6 +316,7 @@ def test_a_workspace_goes_to_a_store_and_back_byte_for_byte(
     assert "No changes. 4 datasets match the project." in here("plan").out
     assert here("verify").code == 0
     assert here("workspace", "move", "back").code == 0
+    assert private_datasets(token_file(here.project / "back")).ids() == {id}
     assert tree(here.project / "back") == tree(here.project / ".odfbuild")
     lay_out(here.project, {"data/2.csv": ROWS})
     assert here("apply", "--yes").code == 0

@@ -25,6 +25,7 @@ from odfbuild.repositories.smart.messages import encode
 from odfbuild.serve.flight.server import MESSAGE
 from odfbuild.serve.limits import ServerLimits
 from odfbuild.serve.process.connections import LARGE, LARGE_RATE, LargeMessages
+from odfbuild.state.remote.view.workspace import LARGEST_RUN
 from odfbuild.state.workspace import Workspace
 from tests.serve.copies import made, push
 from tests.support.servers.datasets import DatasetServer, serving_datasets
@@ -61,6 +62,7 @@ FIGURES = {
     "the rows of an answer; its size": (LIMITS.rows, LIMITS.output),
     "a file that is searched for the lines of a row": (LIMITS.file,),
     "the blocks of one page of a history, or the events of one of a run": (LIMITS.page,),
+    "the record of a run in a store; a larger one counts as damaged": (LARGEST_RUN,),
     "a message of FlightSQL; its values": (MESSAGE * LIMITS.question, LIMITS.request, MOST_VALUES),
     "calls of FlightSQL at once; answers in transit, of one token or address": (
         LIMITS.calls,

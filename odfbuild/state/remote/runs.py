@@ -5,6 +5,8 @@
 A record is written on the machine of its run, and sent when that begins and ends; what could not be
 sent then is sent when records are looked at next.  Records of others are brought when one looks: a
 file `.mirrored` beside them says as what they were brought, and `alive` that their run goes on.
+
+Of one that is too large only that it is there is brought: it counts as damaged.
 """
 
 import json
@@ -17,21 +19,34 @@ from typing import Final
 from odfbuild.errors import StateError
 from odfbuild.host.files import read_regular
 from odfbuild.host.json_text import parse_json
-from odfbuild.state.files.disk import read_file
+from odfbuild.state.files.disk import pending, read_file
 from odfbuild.state.files.folder import make_workspace_folder
 from odfbuild.state.remote.client import ObjectClient, StoredObject, side_by_side
+from odfbuild.state.remote.errors import BrokenSourceError
 from odfbuild.state.runs import ALIVE, FILES, runs_folder
+from odfbuild.texts.patterns import late_pattern
 
 PREFIX: Final = "runs/"
 _MIRRORED: Final = ".mirrored"
-_LARGEST: Final = 1 << 30
+_NAME: Final = late_pattern(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
+"""How a run is called; what is called otherwise in a store is none, and gets no folder here."""
+LARGEST: Final = 1 << 30
+"""Bytes of a record that is brought; it goes to the disk in pieces."""
+
+
+class _OversizedError(Exception):
+    """A file of a record is larger than the store said."""
 
 
 class BucketRuns:
-    """The records of a workspace: in its store, and mirrored in a local folder."""
+    """The records of a workspace: in its store, and mirrored in a local folder.
 
-    def __init__(self, client: ObjectClient, root: Path) -> None:
+    Those of others have `largest` bytes at most.
+    """
+
+    def __init__(self, client: ObjectClient, root: Path, largest: int = LARGEST) -> None:
         self._client = client
+        self._largest = largest
         self._root = root
         self._folder = runs_folder(root)
 
@@ -48,7 +63,7 @@ class BucketRuns:
         there: dict[str, dict[str, StoredObject]] = {}
         for each in self._client.listed(PREFIX):
             run, _, name = each.key.removeprefix(PREFIX).partition("/")
-            if name in FILES:
+            if name in FILES and _NAME.fullmatch(run):
                 there.setdefault(run, {})[name] = each
         own = {each.name for each in self._folders() if not (each / _MIRRORED).exists()}
         side_by_side([e for e in own if not self._is_sent(e, there.get(e, {}))], self.send)
@@ -83,11 +98,40 @@ class BucketRuns:
         make_workspace_folder(self._root, self._folder, mode=0o700)
         folder.mkdir(mode=0o700, exist_ok=True)
         (folder / _MIRRORED).touch()
-        for name in reversed(FILES):
-            data = self._client.get(f"{PREFIX}{run}/{name}", _LARGEST) if name in files else None
-            if data is not None:
-                (folder / name).write_bytes(data)
+        try:
+            self._bring_files(run, files)
+        except _OversizedError:
+            for name in FILES:
+                (folder / name).unlink(missing_ok=True)
+            for name in files:
+                (folder / name).touch()
         (folder / _MIRRORED).write_text(json.dumps(tags), "utf-8")
+
+    def _bring_files(self, run: str, files: Mapping[str, StoredObject]) -> None:
+        """Copy the files of a record in pieces, its summary last.  Raises _OversizedError."""
+        left = self._largest
+        if sum(each.size for each in files.values()) > left:
+            raise _OversizedError
+        for name in reversed([each for each in FILES if each in files]):
+            key, draft = f"{PREFIX}{run}/{name}", pending(self._folder / run)
+            try:
+                left = self._copy(key, draft, left)
+                draft.rename(self._folder / run / name)
+            except BrokenSourceError:
+                if self._client.facts(key) is not None:  # else it was taken away since
+                    raise
+            finally:
+                draft.unlink(missing_ok=True)
+
+    def _copy(self, key: str, draft: Path, left: int) -> int:
+        """Copy a file in pieces, and return how many more bytes may come."""
+        with self._client.open(key, 0) as pieces, draft.open("xb") as copy:
+            for piece in pieces:
+                left -= len(piece)
+                if left < 0:
+                    raise _OversizedError
+                copy.write(piece)
+        return left
 
     def _note(self, run: str, *, alive: bool) -> None:
         mark = self._folder / run / ALIVE

@@ -31,7 +31,7 @@ from odfbuild.state.remote.home import BucketHome
 from odfbuild.state.remote.leases import BucketLeases, now_of
 from odfbuild.state.remote.limits import OfflineClient, OfflineError, ReadOnlyClient
 from odfbuild.state.remote.memory import read_memory
-from odfbuild.state.remote.runs import BucketRuns
+from odfbuild.state.remote.runs import LARGEST, BucketRuns
 from odfbuild.state.remote.store.bucket import Bucket
 from odfbuild.state.workspace import COLLECTING, Workspace
 
@@ -48,7 +48,12 @@ class CollectingError(StateError):
 
 
 class BucketWorkspace(Workspace):
-    """The datasets below a prefix of an object store; `is_named`: the user's policy names it."""
+    """The datasets below a prefix of an object store; `is_named`: the user's policy names it.
+
+    Records of runs that others wrote have `largest_run` bytes at most.
+    """
+
+    largest_run = LARGEST
 
     def __init__(
         self,
@@ -77,7 +82,7 @@ class BucketWorkspace(Workspace):
             wait_for_collector=self._wait_for_collection,
             remembers=self.seen_at is None,
         )
-        self._runs = BucketRuns(self.client, local)
+        self._runs = BucketRuns(self.client, local, self.largest_run)
         super().__init__(local, lock_timeout=lock_timeout, home=self._bucket)
 
     def check(self) -> None:

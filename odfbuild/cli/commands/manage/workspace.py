@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +14,11 @@ from odfbuild.cli.arguments.options import Busy, OnBusy
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.render.words import bytes_text, count
 from odfbuild.errors import UsageRefusedError
+
+if TYPE_CHECKING:
+    from odfbuild.odf.identity import DatasetId
+    from odfbuild.serve.access import PrivateMarks
+    from odfbuild.state.remote.workspace import BucketWorkspace
 
 
 def move(
@@ -29,7 +35,8 @@ def move(
     """Copy the workspace to a folder or an object store, byte for byte. The old one stays.
 
     Nothing is taken from the old place, and odfbuild.yaml still names it: that is for you to
-    change.  Cut off, it goes on when it is run again.
+    change.  Cut off, it goes on when it is run again.  Datasets that were pushed as private to
+    odfbuild serve stay private; its tokens are not copied.
     """
     from odfbuild.cli.reservation import reservation
     from odfbuild.project.config.repositories import is_store
@@ -41,6 +48,8 @@ def move(
     source: Tree = FolderTree(here.root)
     if isinstance(here, BucketWorkspace):
         source = StoreTree(here.client)
+    hidden = _private_datasets(here if isinstance(here, BucketWorkspace) else here.root)
+    there: BucketWorkspace | Path
     target: Tree
     if is_store(place):
         project.permissions.check_store(place)
@@ -55,13 +64,20 @@ def move(
             "az+https://ACCOUNT.blob.core.windows.net/CONTAINER/PREFIX",
         )
     else:
-        target = FolderTree(project.root / place)
+        there = project.root / place
+        target = FolderTree(there)
+
+    def hide() -> None:
+        for id in hidden:
+            _private_marks(there).add(id)
+
     names = set(here.names())
     with (
         reservation(project, names, command="workspace move", on_busy=on_busy),
         here.staging() as staging,
     ):
-        found = relocate(source, target, staging)
+        found = relocate(source, target, staging, first=hide)
+    stay = f"Private datasets stay private: {len(hidden):,}. " if hidden else ""
     known = f", {found.known:,} of them were there" if found.known else ""
     sys.stdout.write(
         f"{count(found.datasets, 'dataset')}: {count(found.files, 'file')}, "
@@ -70,5 +86,26 @@ def move(
         f"workspace: {place}\n"
         f"{source.place} is unchanged; delete it once nobody uses it. Keys were not copied: use "
         "odfbuild key export and import.\n"
+        f"{stay}Tokens of odfbuild serve were not copied, nor what is beside a file of --tokens.\n"
     )
     return exits.DONE
+
+
+def _private_datasets(place: BucketWorkspace | Path) -> frozenset[DatasetId]:
+    from odfbuild.serve.settings import NoStateFolderError
+
+    try:
+        return _private_marks(place).ids()
+    except NoStateFolderError:
+        return frozenset()  # no server of this machine has any
+
+
+def _private_marks(place: BucketWorkspace | Path) -> PrivateMarks:
+    """Return which datasets servers of a place show to nobody without a token."""
+    from odfbuild.serve.access import private_datasets
+    from odfbuild.serve.settings import token_file
+    from odfbuild.state.remote.view.visibility import StoredVisibility
+
+    if isinstance(place, Path):
+        return private_datasets(token_file(place))
+    return StoredVisibility(place.client, place.client)

@@ -8,7 +8,7 @@ and the list of marks is read after names are.
 
 from typing import Final
 
-from odfbuild.odf.identity import DatasetId
+from odfbuild.odf.identity import DatasetId, InvalidDatasetIdError
 from odfbuild.state.remote.client import ObjectClient
 from odfbuild.state.remote.view.client import PRIVATE
 
@@ -26,6 +26,13 @@ class StoredVisibility:
         key = f"{PRIVATE}{id.multibase}" if isinstance(id, DatasetId) else ""
         return any(each.key == key and each.size for each in self._reading.listed(PRIVATE))
 
+    def ids(self) -> frozenset[DatasetId]:
+        """Return the private datasets; what has no name of one is none."""
+        marks = (
+            each.key.removeprefix(PRIVATE) for each in self._reading.listed(PRIVATE) if each.size
+        )
+        return frozenset(filter(None, map(_dataset_of, marks)))
+
     def add(self, id: DatasetId) -> None:
         """Make a dataset private."""
         self._writing.put(f"{PRIVATE}{id.multibase}", _MARK)
@@ -35,3 +42,10 @@ class StoredVisibility:
         found = self._writing.facts(f"{PRIVATE}{id.multibase}")
         if found is not None and found.size:
             self._writing.put(f"{PRIVATE}{id.multibase}", b"")
+
+
+def _dataset_of(mark: str) -> DatasetId | None:
+    try:
+        return DatasetId.parse(f"did:odf:{mark}")
+    except InvalidDatasetIdError:
+        return None

@@ -23,6 +23,8 @@ from odfbuild.state.remote.workspace import BucketWorkspace
 _SILENCE: Final = 10.0  # seconds that the store may say nothing, before a reader gives it up
 _RUNS: Final = 5.0  # seconds that records of runs may be old
 _FORMAT_SIZE: Final = 4_096
+LARGEST_RUN: Final = 64 << 20
+"""Bytes of a record of a run that a server reads; it has all of its events in memory."""
 
 
 class WorkspaceView(BucketWorkspace):
@@ -30,6 +32,8 @@ class WorkspaceView(BucketWorkspace):
 
     `writing` is the same workspace for who changes it, who sees it as it is.
     """
+
+    largest_run = LARGEST_RUN
 
     def __init__(self, url: str, *, age: float, is_named: bool = False) -> None:
         place = url.rstrip("/") + "/"
