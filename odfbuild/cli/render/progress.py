@@ -53,7 +53,8 @@ class StepPace:
     """What a running step has committed, and what tells how long it may still take.
 
     `files` counts those that it is to read, 0 if that is not known; `usual` is how many seconds it
-    took before, None if that is not known.  The last commit was `at` so many seconds.
+    took before, None if that is not known.  The last commit was `at` so many seconds, the first one
+    at `first`: what was before it, an engine's start among it, comes once.
     """
 
     files: int = 0
@@ -62,6 +63,7 @@ class StepPace:
     commits: int = 0
     rows: int = 0
     at: float = 0.0
+    first: float = 0.0
     began: float = field(default_factory=perf_counter)
 
     def note(self, elapsed: float) -> str:
@@ -76,9 +78,15 @@ class StepPace:
         return " · ".join([*parts, self.source] if self.source else parts)
 
     def _left(self, elapsed: float) -> float | None:
-        """Return the seconds left: by the files so far, else as long as it took before."""
-        if 0 < self.commits < self.files:
-            return max(0.0, self.at * self.files / self.commits - elapsed)
+        """Return the seconds left: by the files so far, else as long as it took before.
+
+        Of a single file it is not known how long it took, only how long with what came before.
+        """
+        expects = self.usual is not None and self.usual > elapsed
+        if 0 < self.commits < self.files and not (self.commits == 1 and expects):
+            once = self.first if self.commits > 1 else 0.0
+            a_file = (self.at - once) / (self.commits - (once > 0))
+            return max(0.0, self.at + a_file * (self.files - self.commits) - elapsed)
         if self.usual is None or self.usual <= elapsed or 0 < self.files <= self.commits:
             return None
         return self.usual - elapsed
@@ -137,6 +145,8 @@ class LiveProgress:
         pace.commits += 1
         pace.rows += done.records
         pace.at = perf_counter() - pace.began
+        if pace.commits == 1:
+            pace.first = pace.at
 
     def finished(self, step: Step, outcome: Outcome) -> None:
         """Take the step's line away and leave its result above."""

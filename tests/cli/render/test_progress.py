@@ -38,6 +38,12 @@ _NAMES = ("2024-01.csv", "2024-02.csv", "2024-03.csv", "2024-04.csv")
             "4 of 4 committed · 8 rows · 2 rows/s",
         ),
         (StepPace(files=2, usual=7300.0), 10.0, "about 2h 1m left"),
+        # what came before the first commit comes once
+        (StepPace(files=10, commits=2, rows=2, first=60.0, at=64.0), 64.0,
+         "about 32s left · 2 of 10 committed · 2 rows · 0 rows/s"),
+        # after one commit, with what came before it, the last run tells more
+        (StepPace(files=10, usual=100.0, commits=1, rows=1, first=60.0, at=60.0), 61.0,
+         "about 39s left · 1 of 10 committed · 1 rows · 0 rows/s"),
     ],
 )  # fmt: skip
 def test_a_line_says_what_is_known(pace: StepPace, elapsed: float, said: str) -> None:
@@ -47,11 +53,18 @@ def test_a_line_says_what_is_known(pace: StepPace, elapsed: float, said: str) ->
 @given(
     files=st.integers(0, 9), commits=st.integers(0, 9), rows=st.integers(0, 10**12),
     usual=st.none() | st.floats(0, 10**6), at=st.floats(0, 10**6), later=st.floats(0, 10**6),
+    first=st.floats(0, 1),
 )  # fmt: skip
 def test_no_time_left_is_negative(
-    files: int, commits: int, rows: int, usual: float | None, at: float, later: float
+    files: int,
+    commits: int,
+    rows: int,
+    usual: float | None,
+    at: float,
+    later: float,
+    first: float,
 ) -> None:
-    pace = StepPace(files=files, usual=usual, commits=commits, rows=rows, at=at)
+    pace = StepPace(files=files, usual=usual, commits=commits, rows=rows, at=at, first=first * at)
     assert "-" not in pace.note(at + later)
 
 
