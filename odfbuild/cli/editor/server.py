@@ -10,6 +10,7 @@ import asyncio
 import gc
 import logging
 import os
+import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -444,11 +445,21 @@ def serve_stdio(server: EditorServer) -> int:
     return 1
 
 
+def _is_file(number: int) -> bool:
+    """Tell whether a stream is a file or a device without an end that waits, as /dev/null."""
+    mode = os.fstat(number).st_mode
+    return stat.S_ISREG(mode) or (stat.S_ISCHR(mode) and not os.isatty(number))
+
+
 async def _serve(server: EditorServer, out: BinaryIO) -> None:
     """Read messages until the client ends, without another thread, which could not be ended."""
     reader = asyncio.StreamReader()
-    loop = asyncio.get_running_loop()
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    if _is_file(sys.stdin.fileno()):  # which loops cannot wait for, and nobody has to
+        reader.feed_data(sys.stdin.buffer.read())
+        reader.feed_eof()
+    else:
+        loop = asyncio.get_running_loop()
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     writer = StdoutWriter(out)
     server.protocol.set_writer(writer)
     await Messages(server.protocol, writer.write).handle_all(reader)

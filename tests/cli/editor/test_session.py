@@ -4,6 +4,7 @@ import json
 import random
 import signal
 import subprocess
+import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +17,7 @@ from odfbuild.cli.editor.project import EditedProject
 from odfbuild.cli.editor.uris import path_of
 from tests.cli.editor.client import editor, started
 from tests.support.process.inside import lay_out
+from tests.support.projects import environment
 from tests.support.projects.texts import derivative, root
 
 _WAIT = 40  # seconds
@@ -131,6 +133,34 @@ def test_headers_are_read_as_those_of_http(folder: Path, headers: str) -> None:
         assert it.answers({78: {"method": "x"}})[78]["error"]["code"] == -32600
         it.notify("exit")
         assert it.process.wait(_WAIT) == 0
+
+
+def test_it_is_started_as_editors_start_a_server(folder: Path) -> None:
+    """The client of VS Code adds `--stdio` to any command."""
+    out = folder / "datasets/out.yaml"
+    with started(folder, "--stdio") as it:
+        it.begin(folder)
+        it.open(out, "kind: [\n")
+        it.codes(out, "yaml-syntax")
+        assert it.end() == 0
+
+
+@pytest.mark.parametrize("data", [None, b"", b"Content-Length: 2\r\n\r\n{}"])
+def test_a_file_in_the_place_of_a_client_ends_the_server(
+    folder: Path, tmp_path: Path, data: bytes | None
+) -> None:
+    place = Path("/dev/null")
+    if data is not None:
+        place = tmp_path / "messages"
+        place.write_bytes(data)
+    program = Path(sys.executable).parent / "odfbuild"
+    with place.open("rb") as given:
+        done = subprocess.run(
+            [program, "lsp"],
+            cwd=folder, stdin=given, capture_output=True, env=environment(), timeout=_WAIT,
+            check=False,
+        )  # fmt: skip
+    assert (done.returncode, b"Traceback" in done.stderr) == (1, False), done.stderr
 
 
 @pytest.mark.parametrize(

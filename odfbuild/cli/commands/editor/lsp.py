@@ -20,6 +20,10 @@ def lsp(
             "permitted only if it is there, too.",
         ),
     ] = None,
+    _stdio: Annotated[
+        bool,
+        typer.Option("--stdio", help="Use stdin and stdout, as without it. Editors add it."),
+    ] = False,
 ) -> int:
     """Run a language server for editors (Language Server Protocol). It uses stdin and stdout.
 
