@@ -75,7 +75,7 @@ if TYPE_CHECKING:
 
 
 Source: TypeAlias = SetPollingSource | AddPushSource
-RULES: Final = 3
+RULES: Final = 4
 """Raised with each change of what is refused: answers under other rules are not those of now."""
 
 

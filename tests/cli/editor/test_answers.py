@@ -347,16 +347,21 @@ def test_datasets_are_offered_where_a_check_takes_them(folder: Path) -> None:
                 assert not codes & unknown, (file, key, name, codes)
 
 
-def test_a_fix_puts_in_the_name_that_was_meant(folder: Path) -> None:
+@pytest.mark.parametrize("engine", ["spark", "datafusion"])
+def test_a_fix_puts_in_the_name_that_was_meant(folder: Path, engine: str) -> None:
     out = folder / "datasets/out.yaml"
-    good = out.read_text("utf-8")
+    good = out.read_text("utf-8").replace("engine: spark", f"engine: {engine}")
+    assert engine in good
+    of_column = "unknown-column" if engine == "spark" else "invalid-query"
     with editor(folder) as it:
         for old, new, code, fixed in (
             ("datasetRef: src", "datasetRef: srcc", "unknown-input", "datasetRef: src"),
-            ("k, src.v", "k, src.vv", "unknown-column", "k, src.v"),
+            ("k, src.v", "k, src.vv", of_column, "k, src.v"),
             ("k, src.v", "k, abss(v) as v", "unknown-function", "k, abs(v) as v"),
             ("kind: Derivative", "kind: Derivativ", "unknown-value", "kind: Derivative"),
         ):
+            if engine == "datafusion" and code == "unknown-function":
+                continue  # what such a function is called there is not known to be meant
             text = good.replace(old, new)
             if out.as_uri() in it.versions:
                 it.change(out, text)

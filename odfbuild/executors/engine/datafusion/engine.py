@@ -17,6 +17,7 @@ from odfbuild.executors.engine.arrow.requirements import repeated_name
 from odfbuild.executors.engine.datafusion import query, transform
 from odfbuild.executors.engine.datafusion.aggregates import aggregates_of, check_aggregates
 from odfbuild.executors.engine.datafusion.constants import check_constants
+from odfbuild.executors.engine.datafusion.places import placed
 from odfbuild.executors.engine.datafusion.session import (
     check_plan,
     columns,
@@ -124,6 +125,12 @@ class DataFusionEngine:
 
     def analyse(self, question: Analysis) -> pa.Schema:
         """Return the columns that a query gives.  Raises InvalidQueryError."""
+        try:
+            return self._columns(question)
+        except InvalidQueryError as error:
+            raise placed(error, question.steps) from None
+
+    def _columns(self, question: Analysis) -> pa.Schema:
         if question.preprocesses:
             return self._given_columns(question)
         ops = {each.vocab.operation_type_column for each in question.inputs}
