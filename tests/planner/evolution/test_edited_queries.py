@@ -19,7 +19,7 @@ from tests.planner.evolution.edited_queries import Edited, edited
 from tests.support.effort import examples
 
 _FIRST = 1600
-_DRAWN = examples(50, 5_000)
+_DRAWN = examples(25, 5_000)
 _UNKNOWN = {"ODF212", "ODF213", "ODF312"}
 _OTHERWISE = {"ODF310"}  # what a step has to read differs between engines
 _TIMES = [datetime(2020, 1, 1, tzinfo=UTC) + timedelta(hours=n) for n in range(9)]
