@@ -221,21 +221,22 @@ class _Changes:
         return np.where(self.came < 0, self.gone, self.came)
 
     def first(self, key: Sequence[str], limit: int) -> "_Changes":
-        """Return the first changes by key, or by all columns, and only their rows."""
-        import numpy as np
-        import pyarrow as pa
-        import pyarrow.compute as pc
+        """Return the first changes by key, or by all columns, and only their rows.
 
-        from odfbuild.executors.data.rows import row_keys, sort_columns
+        Several changes of one key are sorted by all columns, so the parts do not show.
+        """
+        import numpy as np
 
         if not limit or not len(self.times):
             nothing = np.zeros(0, np.int64)
             return _Changes(self.rows.slice(0, 0), nothing, nothing, nothing)
-        sorted_by = self.rows.select(list(key)) if key else self.rows
-        columns = sort_columns(row_keys(sorted_by.take(self.places)))
-        keys = pa.table(columns, names=[str(number) for number in range(len(columns))])
-        order = pc.sort_indices(keys, [(name, "ascending") for name in keys.column_names])
-        order = order.to_numpy()[:limit]
+        by_key = self.rows.select(list(key)) if key else self.rows
+        order = _first(_sort_keys(by_key.take(self.places)), limit)
+        if key:
+            others = [name for name in self.rows.column_names if name not in key]
+            rows = self.rows.select([*key, *others]).take(self.places[order])
+            order = order[_first(_sort_keys(rows), limit)]
+        order = order[:limit]
         gone, came = self.gone[order], self.came[order]
         kept = np.unique(np.concatenate([gone, came]))
         kept = kept[kept >= 0]
@@ -260,6 +261,31 @@ class _Changes:
             np.concatenate([self.came, came]),
             np.concatenate([self.times, other.times]),
         )
+
+
+def _sort_keys(rows: "pa.Table") -> "pa.Table":
+    """Return columns by whose ascending order rows are sorted."""
+    import pyarrow as pa
+
+    from odfbuild.executors.data.rows import row_keys, sort_columns
+
+    columns = sort_columns(row_keys(rows))
+    return pa.table(columns, names=[str(number) for number in range(len(columns))])
+
+
+def _first(keys: "pa.Table", limit: int) -> "np.ndarray[Any, np.dtype[np.int64]]":
+    """Return the first rows in order, and all that have the key of the last of them."""
+    import numpy as np
+    import pyarrow.compute as pc
+
+    order = pc.sort_indices(keys, [(name, "ascending") for name in keys.column_names]).to_numpy()
+    first, others = order[:limit], order[limit:]
+    same = np.ones(len(others), bool)
+    for column in keys.columns:
+        last, rest = column[int(first[-1])], column.take(others)
+        alike = pc.equal(rest, last).fill_null(False) if last.is_valid else rest.is_null()
+        same &= alike.to_numpy()
+    return np.concatenate([first, others[same]]).astype(np.int64)
 
 
 @dataclass(slots=True)

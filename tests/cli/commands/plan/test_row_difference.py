@@ -177,6 +177,20 @@ def test_the_first_changes_are_shown_in_the_order_of_their_keys(tmp_path: Path) 
     assert found.added == len(numbers)
 
 
+@pytest.mark.parametrize("limit", [1, 3, 4, 100])
+def test_changes_of_one_key_are_shown_in_the_order_of_their_values(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    rows = [{"k": k, "x": x, "l": items} for x in (2.0, 1.0) for items in ([2], None) for k in "ba"]
+    dataset = made(tmp_path, [[(0, each) for each in rows]], key=("k",))
+    start, *_, end = blocks(dataset)
+    by_value = sorted(rows, key=lambda each: (each["k"], each["x"], each["l"] is not None))
+    for size in (1, 2, 3, 100):
+        monkeypatch.setattr(module, "PART_ROWS", size)
+        found = row_difference(dataset, start, end, limit)
+        assert [values(each.after) for each in found.shown] == list(map(values, by_value[:limit]))
+
+
 def test_equal_keys_of_any_type_are_in_one_part() -> None:
     one = pa.table(
         {
