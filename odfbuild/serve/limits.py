@@ -59,6 +59,7 @@ class ServerLimits:
     rows: int = 100_000
     output: int = 32 << 20
     file: int = 64 << 20
+    file_rows: int = 1_000_000
     page: int = 4 << 20
     calls: int = 64
     age: float = 2.0

@@ -60,7 +60,7 @@ FIGURES = {
     "questions at once; others wait": (LIMITS.questions, LIMITS.turn),
     "a question; its time and memory": (LIMITS.question, LIMITS.answer, LIMITS.memory),
     "the rows of an answer; its size": (LIMITS.rows, LIMITS.output),
-    "a file that is searched for the lines of a row": (LIMITS.file,),
+    "a file that is searched for the lines of a row; its rows": (LIMITS.file, LIMITS.file_rows),
     "the blocks of one page of a history, or the events of one of a run": (LIMITS.page,),
     "the record of a run in a store; a larger one counts as damaged": (LARGEST_RUN,),
     "a message of FlightSQL; its values": (MESSAGE * LIMITS.question, LIMITS.request, MOST_VALUES),

@@ -7,7 +7,7 @@ given, ends in an `Intake`; from there on every kind of source is the same.
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from odfbuild.errors import Diagnostic, EngineError, InvalidQueryError, Level
 from odfbuild.executors.data.changelog import InvalidChangelogError
@@ -52,8 +52,11 @@ from odfbuild.odf.schema.columns import SchemaEvolutionError
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.plan.policy import AS_USUAL, IngestOptions
 from odfbuild.state.chain.commit_request import CommitRequest
-from odfbuild.state.chain.dataset import Dataset, NoteState
+from odfbuild.state.chain.dataset import Dataset
 from odfbuild.values import dataclass
+
+if TYPE_CHECKING:
+    from odfbuild.executors.ingest.fetch.late_files import ReadingNote
 
 Source: TypeAlias = SetPollingSource | AddPushSource
 
@@ -68,8 +71,8 @@ class Intake:
     have none; `state` is what the chain knows of the source from now on, None for no change.
     `goes_on` tells that another input follows without which this one does not count.
     `notes` is what the reader told beyond the rows, `found` are warnings of the file.  `noting`
-    is called with the state that has the rows: before that becomes the head, or when it is the head
-    already.
+    is stored with the state that has the rows before that becomes the head, or if there is none,
+    with the head.
     """
 
     name: str
@@ -78,7 +81,7 @@ class Intake:
     state: SourceState | None
     notes: ReadNotes | None = None
     found: tuple[Diagnostic, ...] = ()
-    noting: NoteState | None = None
+    noting: "ReadingNote | None" = None
     goes_on: bool = False
 
 
@@ -184,10 +187,11 @@ def _store(receiver: Receiver, intake: Intake, merged: Frame | None, staging: Pa
         head = None
         if events:
             prepared = CommitRequest(events, receiver.now, staged_files(sealed))
-            state = receiver.dataset.commit(prepared, on=receiver.state, noting=intake.noting)
+            noting = None if intake.noting is None else intake.noting.of_rows
+            state = receiver.dataset.commit(prepared, on=receiver.state, noting=noting)
             head = state.head
         elif intake.noting is not None:
-            intake.noting(state)
+            intake.noting.of_nothing(state)
     found = (
         *intake.found,
         *times_cut(intake.name, cut),

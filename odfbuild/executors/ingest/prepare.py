@@ -18,6 +18,7 @@ the disk.
 """
 
 import bz2
+import errno
 import fnmatch
 import gzip
 import lzma
@@ -374,18 +375,20 @@ def prepare(
     name: str | None = None,
     around: Surroundings | None = None,
     found: list[Diagnostic] | None = None,
+    most: int | None = None,
 ) -> Path:
     """Return the file after all steps, in `staging`; without steps the given one.
 
     `name` is how messages call the file; `around` is where commands run, by default here; `found`
-    takes warnings.  Raises DamagedArchiveError, PipeError and BadLimitError.
+    takes warnings; `most` limits the size after a step, in bytes.  Raises DamagedArchiveError,
+    PipeError and BadLimitError, and OSError if there is more.
     """
     shown = name or path.name
     given = path
     for step in steps:
         place = around or Surroundings(Path.cwd(), os.environ)
         blocks = _blocks(step, path, shown, place, found)
-        before, path = path, _write(blocks, path, staging, shown)
+        before, path = path, _write(blocks, path, staging, shown, most)
         if before != given:
             before.unlink()
     return path
@@ -404,7 +407,9 @@ def _blocks(
             return pipe(command, path, name, around) if kind is None else _UNPACK[kind](path, name)
 
 
-def _write(blocks: Iterator[bytes], packed: Path, staging: Path, name: str) -> Path:
+def _write(
+    blocks: Iterator[bytes], packed: Path, staging: Path, name: str, most: int | None
+) -> Path:
     """Write blocks to a new file of the staging folder, within limits."""
     size = packed.stat().st_size
     written = 0
@@ -414,6 +419,8 @@ def _write(blocks: Iterator[bytes], packed: Path, staging: Path, name: str) -> P
                 for block in each:
                     written += len(block)
                     _check_size(written, size, name)
+                    if most is not None and written > most:
+                        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
                     out.write(block)
         except BaseException:
             Path(out.name).unlink()

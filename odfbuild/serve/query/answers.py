@@ -124,6 +124,7 @@ class Answers:
             "datasets": MOST_DATASETS,
             "project": None if settings.project is None else str(settings.project),
             "file_bytes": settings.limits.file,
+            "file_rows": settings.limits.file_rows,
         }
 
         async def answer(refused: str | None) -> AnswerText:

@@ -129,6 +129,7 @@ def _files(
         permissions_of(os.environ, folder),
         closing.enter_context(workspace.staging()),
         most=asked["file_bytes"],
+        rows=asked["file_rows"],
         inside=True,
     )
 

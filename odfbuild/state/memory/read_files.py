@@ -37,6 +37,7 @@ FOLDER: Final = "sources"
 _ETAG: Final = "odf/etag"
 _CLEAR: Final = "clear-files.json"
 _FILES: Final = "files"
+_NO_ROWS: Final = "no rows"  # at the end of an entry, of a file that the block has no rows of
 _NO_SIZE: Final = -1  # of a name whose file is not known
 
 
@@ -53,7 +54,8 @@ class FileRead:
     """A file as it was when it was read: `size` in bytes, `mtime` in nanoseconds.
 
     `digest` is that of what it held, None if that is not known: then it is the file as it was
-    found later.  `at` is the block that has its rows, or the head that they changed nothing of.
+    found later.  `at` is the block that has its rows, or without `has_rows` the head that they
+    changed nothing of.
     """
 
     path: str
@@ -61,6 +63,7 @@ class FileRead:
     mtime: int
     digest: str | None
     at: BlockPlace
+    has_rows: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,21 +105,26 @@ def _reading(line: str, name: str) -> FileRead | None:
     if not body or check != check_sum(body, name):
         return None
     try:
-        path, size, mtime, digest, block, number = parse_json(body)
+        path, size, mtime, digest, block, number, *more = parse_json(body)
+        if b"\0" in os.fsencode(path):
+            return None
     except (ValueError, TypeError):
         return None
     kinds = (str, int, int, str | None, str, int)
     if not all(map(isinstance, (path, size, mtime, digest, block, number), kinds)):
         return None
-    return FileRead(path, size, mtime, digest, BlockPlace(block, number))
+    return FileRead(path, size, mtime, digest, BlockPlace(block, number), has_rows=not more)
+
+
+def _entry(each: FileRead) -> Sequence[object]:
+    more = () if each.has_rows else (_NO_ROWS,)
+    return each.path, each.size, each.mtime, each.digest, each.at.block, each.at.number, *more
 
 
 def note_readings(root: Path, dataset: DatasetId, readings: Iterable[FileRead]) -> None:
     """Remember readings, lasting on return.  Raises StateError where nothing can be written."""
     name = dataset.multibase
-    bodies = [
-        json.dumps([e.path, e.size, e.mtime, e.digest, e.at.block, e.at.number]) for e in readings
-    ]
+    bodies = [json.dumps(_entry(each)) for each in readings]
     text = "".join(f"{check_sum(body, name)} {body}\n" for body in bodies)
     if not text:
         return
@@ -143,7 +151,7 @@ def note_rewritten(root: Path, dataset: DatasetId, found: FilesRead, state: Chai
     at = BlockPlace(str(state.head), state.sequence)
     known = {posixpath.basename(path) for path in found.files}
     names = (FileRead(name, _NO_SIZE, 0, None, at) for name in found.names if name not in known)
-    files = (replace(each, at=at) for each in found.files.values())
+    files = (replace(each, at=at, has_rows=False) for each in found.files.values())
     note_readings(root, dataset, (*names, *files))
 
 

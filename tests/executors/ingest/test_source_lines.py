@@ -6,6 +6,7 @@ import os
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from odfbuild.executors.verify.explanation import RowExplainer, RowKey
 from odfbuild.executors.verify.history import RecordedHistories
 from odfbuild.host.permissions import UNLIMITED
 from odfbuild.project.opened import find_dataset, open_project
-from odfbuild.state.memory.read_files import recall_readings
+from odfbuild.state.memory.read_files import note_readings, recall_readings
 from odfbuild.values import dataclass
 from tests.support.effort import examples
 from tests.support.process.inside import lay_out
@@ -200,13 +201,24 @@ def drawn_case(folder: Path, name: str, chance: random.Random) -> Case:
 
 @contextmanager
 def found_lines(
-    folder: Path, name: str, *, project: Path | None = None, most: int | None = None
+    folder: Path,
+    name: str,
+    *,
+    project: Path | None = None,
+    most: int | None = None,
+    rows: int | None = None,
 ) -> Iterator[list[tuple[Mapping[str, Any], SourceLines | None]]]:
     """Yield the records of a dataset with what is said of their lines."""
     opened = open_project(folder)
     with opened.workspace.staging() as staging:
         search = LineSearch(
-            opened.workspace, project or folder, UNLIMITED, staging, most=most, inside=True
+            opened.workspace,
+            project or folder,
+            UNLIMITED,
+            staging,
+            most=most,
+            rows=rows,
+            inside=True,
         )
         yield [*_explained(opened, name, search)]
 
@@ -418,3 +430,118 @@ def test_a_terminal_is_given_all_of_it(project: Path) -> None:
     assert none.splitlines()[-1] == (
         "  from files data/src/*, file 3.csv, line not known: data/src/3.csv is not there any more"
     )
+
+
+def project_of(folder: Path, definition: str, defaults: str = "{}") -> Path:
+    """Lay out a project with one source, `src`, and the defaults of it."""
+    config = f"odfbuild: 1\nengine: {{ingest: arrow}}\ndefaults: {{src: {defaults}}}\n"
+    return lay_out(folder, {"odfbuild.yaml": config, "datasets/src.yaml": definition})
+
+
+def read_lines(folder: Path, name: str, text: str) -> list[SourceLines]:
+    """Let a file be read, and return the lines of all records."""
+    lay_out(folder, {f"data/src/{name}": text})
+    assert odfbuild("apply", "--yes", cwd=folder).code == 0
+    return lines_of(folder)
+
+
+UNSURE = "it is not known whether its columns were read by name"
+
+
+@pytest.mark.parametrize(
+    ("columns", "query"), [("by-name", ""), ("by-name", "select * from input"), ("union", "")]
+)
+def test_columns_that_were_read_by_name_are_not_bound_by_position(
+    tmp_path: Path, columns: str, query: str
+) -> None:
+    definition = source("src", "csv", "append", query=query)
+    folder = project_of(tmp_path / "project", definition, f"{{columns: {columns}}}")
+    text = "t,k,v,other\n2031-01-01,a,,1\n2031-01-01,a,,\n2031-01-02,b,,\n"
+    found = read_lines(folder, "1.csv", text)
+    assert [each.unknown for each in found[:2]].count(UNSURE) == (2 if columns == "by-name" else 1)
+    assert [each.lines for each in found if each.lines] in ([(4,)], [(2,), (4,)])
+
+
+def test_columns_that_only_the_file_has_tell_its_rows_apart(tmp_path: Path) -> None:
+    definition = source("src", "ndjson", "append")
+    folder = project_of(tmp_path / "project", definition, "{columns: union}")
+    rows = [{"t": "2031-01-01", "k": "a", "v": None, "n": 1, "more": each} for each in (1, 2, 1)]
+    found = read_lines(folder, "1", "".join(f"{json.dumps(each)}\n" for each in rows))
+    assert [each.lines for each in found] == [(1, 3), (2,), (1, 3)]
+    del rows[1]["more"]
+    found = read_lines(folder, "2", "".join(f"{json.dumps(rows[1])}\n" for _ in range(2)))
+    assert [each.lines for each in found[3:]] == [(1, 2), (1, 2)]
+
+
+def test_a_file_that_brought_no_row_is_not_the_one_of_the_rows_before(tmp_path: Path) -> None:
+    folder = project_of(tmp_path / "project", source("src", "csv", "ledger"), "{reread: late}")
+    text = "t,k,v,n\n2031-01-01,a,,1\n"
+    assert [each.file for each in read_lines(folder, "2.csv", text)] == ["data/src/2.csv"]
+    workspace = open_project(folder).workspace
+    (id,) = workspace.names().values()
+    (workspace.root / "sources" / id.multibase).unlink()  # as of a chain from elsewhere
+    (folder / "data/src/2.csv").unlink()
+    (found,) = read_lines(folder, "1.csv", text)
+    assert found.unknown == "this workspace does not remember what the file was"
+    (reading,) = recall_readings(workspace.root, id)
+    assert (reading.path, reading.has_rows) == ("data/src/1.csv", False)
+
+
+def test_what_a_source_says_to_do_with_a_row_is_no_value_of_it(tmp_path: Path) -> None:
+    definition = source("src", "csv", "upsert").replace("[t TIMESTAMP", "[op INT, t TIMESTAMP")
+    folder = project_of(tmp_path / "project", definition)
+    header = "op,t,k,v,n\n"
+    read_lines(folder, "1.csv", f"{header}0,2031-01-01,a,,1\n0,2031-01-01,b,,1\n")
+    text = f"{header}0,2031-01-02,a,,2\n1,2031-01-02,b,,1\n3,2031-01-02,c,,1\n"
+    with_operations = read_lines(folder, "2.csv", text)
+    said = [each.lines or each.unknown for each in with_operations]
+    back = "it takes back a row that came before"
+    assert said == [(2,), (3,), back, (2,), back, (4,)]
+
+
+def test_rows_without_an_event_time_are_those_that_were_given_one(tmp_path: Path) -> None:
+    folder = project_of(tmp_path / "project", source("src", "csv", "append"))
+    read_lines(folder, "1.csv", "t,k,v,n\n,a,,1\n2031-01-01,b,,1\n,a,,1\n")
+    with found_lines(folder, "src") as found:
+        lines = {(row["k"], each.lines) for row, each in found if each}
+    assert lines == {("a", (2, 4)), ("b", (3,))}
+    read_lines(folder, "2.csv", "t,k,v,n\n1999-01-02,c,,1\n,c,,1\n")
+    with found_lines(folder, "src") as found:
+        said = {row["t"].year: e.lines or e.unknown for row, e in found if e and row["k"] == "c"}
+    assert said.pop(1999) == "it is not known whether its event time was given to it"
+    assert [*said.values()] == [(3,)]
+
+
+def test_all_records_of_a_file_that_cannot_be_searched_have_the_same_reason(
+    tmp_path: Path,
+) -> None:
+    folder = project_of(tmp_path / "project", source("src", "csv", "append", packed=True))
+    (folder / "data/src").mkdir(parents=True)
+    text = b"t,k,v,n\n" + b"2031-01-01,a,,1\n" * 1000
+    (folder / "data/src/1").write_bytes(gzip.compress(text))
+    assert odfbuild("apply", "--yes", cwd=folder).code == 0
+    assert {each.more for each in lines_of(folder, most=len(text), rows=1000)} == {1000 - MOST}
+    large = {each.unknown for each in lines_of(folder, rows=999)}
+    assert large == {"data/src/1 is too large to be searched here"}
+    unpacked = {each.unknown for each in lines_of(folder, most=len(text) - 1)}
+    assert unpacked == {"the file cannot be read: File too large"}
+
+
+def test_rows_of_a_parquet_file_are_counted_before_it_is_read(tmp_path: Path) -> None:
+    folder = project_of(tmp_path / "project", source("src", "parquet", "append"))
+    (folder / "data/src").mkdir(parents=True)
+    pq.write_table(pa.table({"n": pa.repeat(1, 1000)}), folder / "data/src/1")
+    assert odfbuild("apply", "--yes", cwd=folder).code == 0
+    assert {each.lines[:2] for each in lines_of(folder, rows=1000)} == {(1, 2)}
+    large = {each.unknown for each in lines_of(folder, rows=999)}
+    assert large == {"data/src/1 is too large to be searched here"}
+
+
+@pytest.mark.parametrize("path", ["a\0b", "\ud800"])
+def test_readings_of_what_is_no_path_are_damaged(project: Path, path: str) -> None:
+    workspace = open_project(project).workspace
+    (id,) = workspace.names().values()
+    reading = recall_readings(workspace.root, id)[0]
+    note_readings(workspace.root, id, [replace(reading, path=path)])
+    assert [each.path for each in recall_readings(workspace.root, id)].count(path) == 0
+    assert all(each.lines for each in lines_of(project))

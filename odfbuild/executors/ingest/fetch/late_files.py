@@ -44,6 +44,7 @@ from odfbuild.odf.events import (
     SetPollingSource,
     SourceState,
 )
+from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.merge_strategies import traits_of
 from odfbuild.planner.plan.policy import Reread
 from odfbuild.state.chain.dataset import Dataset
@@ -329,28 +330,51 @@ class SourceFiles:
             _check_reach(source.fetch, paths, self._project, reach)
         return [paths] if rule is Reread.CHANGED and paths else [[path] for path in paths]
 
-    def begin(self, path: Path) -> Callable[[ChainState], None]:
-        """Record a file before it is read; return a function that notes the state with its rows.
+    def begin(self, path: Path) -> "ReadingNote | None":
+        """Record a file before it is read, for a note of it; None if it is not there.
 
-        A large file is hashed while it is read.  That function raises StateError.
+        A large file is hashed while it is read.
         """
         shown = str(path).removeprefix(f"{self._project}{os.sep}")
         try:
             at = path.stat()
             mtime = _NO_TIME if _is_young(at) else at.st_mtime_ns
         except OSError:
-            return lambda _: None  # reading it reports the error
-        look = _content_look(path, at)
+            return None  # reading it reports the error
+        return ReadingNote(
+            self._workspace.root,
+            self._dataset.id,
+            FileRead(shown, at.st_size, mtime, None, BlockPlace("", 0)),
+            _content_look(path, at),
+        )
 
-        def note(state: ChainState) -> None:
-            digest = look()
-            if digest is None:
-                return
-            place = BlockPlace(str(state.head), state.sequence)
-            read = FileRead(shown, at.st_size, mtime, digest, place)
-            note_readings(self._workspace.root, self._dataset.id, (read,))
 
-        return note
+class ReadingNote:
+    """A note of a file that is being read, to be stored when its block is known."""
+
+    def __init__(
+        self, root: Path, dataset: DatasetId, reading: FileRead, look: Callable[[], str | None]
+    ) -> None:
+        self._root = root
+        self._dataset = dataset
+        self._reading = reading
+        self._look = look
+
+    def of_rows(self, state: ChainState) -> None:
+        """Store it with the state whose last block has its rows.  Raises StateError."""
+        self._store(state, has_rows=True)
+
+    def of_nothing(self, state: ChainState) -> None:
+        """Store it with the state that its rows changed nothing of.  Raises StateError."""
+        self._store(state, has_rows=False)
+
+    def _store(self, state: ChainState, *, has_rows: bool) -> None:
+        digest = self._look()
+        if digest is None:
+            return
+        place = BlockPlace(str(state.head), state.sequence)
+        reading = replace(self._reading, digest=digest, at=place, has_rows=has_rows)
+        note_readings(self._root, self._dataset, (reading,))
 
 
 def _content_look(path: Path, at: os.stat_result) -> Callable[[], str | None]:

@@ -127,3 +127,21 @@ def record_lines(step: ReadStep, path: Path, name: str) -> Iterator[int] | None:
             return feature_lines(step, path, name)
         case _:
             return None
+
+
+def is_bound_alike(step: ReadStep, path: Path, name: str) -> bool:
+    """Tell whether columns bind by name alone as they do otherwise; see `ReadNotes.by_name`."""
+    if not isinstance(step, ReadStepCsv):
+        return True
+    from odfbuild.executors.ingest.read.csv import is_csv_bound_alike
+
+    return is_csv_bound_alike(step, path, name)
+
+
+def recorded_rows(step: ReadStep, path: Path) -> int | None:
+    """Return the number of rows that a file records of itself, None if it does not."""
+    if not isinstance(step, ReadStepParquet):
+        return None
+    from odfbuild.executors.ingest.read.parquet import parquet_rows
+
+    return parquet_rows(path)

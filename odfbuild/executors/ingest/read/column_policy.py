@@ -45,14 +45,14 @@ def read_columns(
         notes = reader_notes(options, name, staging, held)
         return read(step, path, staging=staging, name=name, notes=notes), notes
     if policy is ColumnsPolicy.UNION:
-        step = _with_columns(step, _earlier_fields(state, declared.names))
+        step = with_columns(step, _earlier_fields(state, declared.names))
     frame, notes = _read(step, path, staging, name, options, held)
     if policy is ColumnsPolicy.EXACT:
         if notes.drift:
             raise _columns_differ(name, notes.drift)
         return frame, notes
     if policy is ColumnsPolicy.UNION and notes.drift.added:
-        step = _with_columns(step, _new_fields(notes.drift))
+        step = with_columns(step, _new_fields(notes.drift))
         frame, notes = _read(step, path, staging, name, options, held)
     notes.drift = replace(notes.drift, added=(), missing=())
     return frame, notes
@@ -66,7 +66,7 @@ def _read(
     return read(step, path, staging=staging, name=name, notes=notes), notes
 
 
-def _with_columns(step: ReadStep, more: tuple[DataField, ...]) -> ReadStep:
+def with_columns(step: ReadStep, more: tuple[DataField, ...]) -> ReadStep:
     """Return a read step that declares more columns."""
     if not more:
         return step

@@ -323,6 +323,19 @@ def csv_record_lines(step: ReadStepCsv, path: Path, name: str) -> Iterator[int]:
     return (each.line for each in islice(source.records(), bool(step.header), None))
 
 
+def is_csv_bound_alike(step: ReadStepCsv, path: Path, name: str) -> bool:
+    """Tell whether columns bind by name alone as they do otherwise; see `ReadNotes.by_name`."""
+    positions = []
+    for by_name in (False, True):
+        source = CsvText(path, name, check_encoding(step.encoding), dialect_of(step))
+        try:
+            job = _job(step, source, ReadNotes(by_name=by_name))
+        except InvalidSourceError:
+            return False
+        positions.append(() if job is None else job.binding.positions)
+    return positions[0] == positions[1]
+
+
 def _read_diverting(job: "_Job", bad_rows: BadRowFile, staging: Path, held: int) -> Frame:
     """Read the good rows, and put the others aside."""
     with closing(Spool(staging)) as spool:

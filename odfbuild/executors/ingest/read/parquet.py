@@ -172,6 +172,15 @@ def read_parquet(
         ) from None
 
 
+def parquet_rows(path: Path) -> int | None:
+    """Return the number of rows of a file by its footer; None if it cannot be opened."""
+    try:
+        with opened_file(path) as file:
+            return int(file.metadata.num_rows)
+    except (pa.ArrowException, OSError):
+        return None
+
+
 def check_footer(step: ReadStepParquet, path: Path, name: str) -> pa.Schema | None:
     """Return the columns that a file would be read as, by its footer.
 
