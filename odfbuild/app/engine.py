@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from odfbuild.errors import EngineFailedError, StateError
 from odfbuild.executors.engine.registry import check_master
+from odfbuild.executors.engine.spark.cluster.connect.plugin import PLUGIN, plugin_archive
 from odfbuild.executors.engine.spark.cluster.providers import provider_of
 from odfbuild.executors.engine.spark.jvm.java import find_java
 from odfbuild.executors.engine.spark.jvm.resident import (
@@ -79,6 +80,9 @@ def resident(project: Opened) -> Resident:
         return Resident(state=EngineState.UNFIT, why=(why,), kept=kept)
     if not place.is_alive():
         return Resident(state=EngineState.NONE, why=("the last one was killed",))
+    if provider_of(project.spark.master).is_remote:
+        why = f"Spark runs in {project.spark.master}"
+        return Resident(state=EngineState.UNFIT, why=(why,), kept=kept)
     return _resident_state(project, kept)
 
 
@@ -126,6 +130,7 @@ def start(project: Opened, idle: float = IDLE) -> tuple[Resident, bool]:
 
     Raises StateError for one that is there and does not fit, EngineFailedError when none starts.
     """
+    _check_startable(project)
     place = ResidentFolder(project.workspace.cache)
     with place.starting():
         found = resident(project)
@@ -156,6 +161,17 @@ def _clean(place: ResidentFolder) -> None:
             )
         time.sleep(0.05)
     place.kept.unlink(missing_ok=True)
+
+
+def _check_startable(project: Opened) -> None:
+    """Raise StateError where the target has a server, which its owner keeps running."""
+    master = project.spark.master
+    if provider_of(master).is_remote:
+        raise StateError(
+            what=f"there is nothing to start: Spark runs in {master}",
+            why="a server of Spark Connect keeps running, and commands use it as it is",
+            fix="choose a target that runs on this machine or on a cluster: --target NAME",
+        )
 
 
 def _launch(project: Opened, place: ResidentFolder, idle: float) -> None:
@@ -210,6 +226,11 @@ def _not_started(place: ResidentFolder) -> EngineFailedError:
         said = f"it printed: {lines[-1]}" if lines else "it printed nothing"
         return EngineFailedError("the resident engine did not start", said, f"see {place.log}")
     return EngineFailedError(what, why, fix)
+
+
+def server_plugin() -> tuple[str, bytes]:
+    """Return the class of the plugin for servers of Spark Connect, and the archive that has it."""
+    return PLUGIN, plugin_archive()
 
 
 def stop(project: Opened, *, now: bool = False) -> Resident:

@@ -228,9 +228,13 @@ def write_output(path: Path, text: str) -> None:
 
     Raises AlreadyThereError, CheckoutLinkError, NoFolderError.
     """
+    write_bytes(path, text.encode("utf-8", "backslashreplace"))
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write bytes to a file as `write_output` does."""
     refuse_links(path)
     refuse_sources(path)
-    data = text.encode("utf-8", "backslashreplace")
     real = path.resolve()
     if real.exists() and not real.is_file():
         real.write_bytes(data)

@@ -50,6 +50,7 @@ READS = {  # reading methods of paths
     "executors/engine/protocol.py": "the metadata of an installed package",
     "executors/data/parquet.py": "a slice that was just written",
     "executors/engine/spark/admission/__init__.py": "a file of this package",
+    "executors/engine/spark/cluster/connect/plugin.py": "files of this package",
     "executors/engine/spark/cluster/package_archive.py": "files of this package",
     "executors/engine/spark/jvm/keeper.py": "the log of its JVM, to truncate it",
     "executors/engine/spark/jvm/resident.py": "/proc",

@@ -29,7 +29,7 @@ _LISTENS = "0A"
 def jvm(engine: SparkEngine) -> Any:
     """Return the Java process of the engine, once Spark is ready."""
     engine._sessions.session(StepSize.SMALL)
-    host = engine._sessions._host
+    host: Any = engine._sessions._host
     assert host is not None
     return host.jvm
 

@@ -344,6 +344,7 @@ def test_no_other_repository_of_the_machine_is_a_package_in_ci(make: Make, git: 
         ("k8s://https://evil.example", ("sql", "select 1")),
         ("local-cluster[1,1,1024]", ("engine", "start")),
         ("local://evil.example", ("sql", "select 1")),
+        ("sc://evil.example", ("sql", "select 1")),
     ],
 )
 def test_no_cluster_of_a_stranger_is_used(

@@ -29,8 +29,9 @@ from odfbuild.executors.engine.querier import QueryRequest
 from odfbuild.executors.engine.spark import admission
 from odfbuild.executors.engine.spark.admission import OPTIONS, RefusedPlanError, admitted
 from odfbuild.executors.engine.spark.admission.plan_classes import ADMITTED, REFUSED
+from odfbuild.executors.engine.spark.cluster.setting_check import RefusedSettingError
 from odfbuild.executors.engine.spark.engine import SparkEngine
-from odfbuild.executors.engine.spark.jvm.launch import JvmFailedError, spark_home
+from odfbuild.executors.engine.spark.jvm.launch import spark_home
 from odfbuild.executors.engine.spark.settings import GUARDED, StepSize
 from odfbuild.odf.events import MergeStrategyAppend
 from odfbuild.odf.schema.arrow import from_arrow
@@ -155,7 +156,7 @@ def test_a_session_that_would_put_something_in_is_not_used(engine: SparkEngine) 
     for name in GUARDED:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("odfbuild.executors.engine.spark.session.GUARDED", {name: "another"})
-            with pytest.raises(JvmFailedError, match=re.escape(name)):
+            with pytest.raises(RefusedSettingError, match=re.escape(name)):
                 engine._sessions._child(StepSize.SMALL)
 
 
@@ -318,11 +319,15 @@ def test_texts_reach_spark_through_one_module() -> None:
         for path in package.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
         if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr in {"sql", "parsePlan", "sqlParser", "ofRows"}
+        and (
+            node.func.attr in {"sql", "parsePlan", "sqlParser", "ofRows"}
+            if isinstance(node.func, ast.Attribute)
+            else isinstance(node.func, ast.Name) and node.func.id == "SQL"
+        )
     }
     of_our_own = "executors/engine/datafusion/merging/relations.py"  # merges, in DataFusion
-    assert found == {"executors/engine/spark/admission/__init__.py", of_our_own}
+    drivers = {f"executors/engine/spark/cluster/{each}.py" for each in ("driver", "remote")}
+    assert found == {*drivers, of_our_own}
 
 
 # The lists
@@ -402,10 +407,11 @@ public final class Listing {
     return set(listing.of(",".join(names)).split(",")) - {""}
 
 
-def compiler(session: "SparkSession", source: str) -> Any:
+def compiler(session: "SparkSession", source: str, parent: Any = None) -> Any:
     view: Any = session.sparkContext._gateway.jvm
     found = view.org.codehaus.janino.SimpleCompiler()
-    found.setParentClassLoader(view.java.lang.Thread.currentThread().getContextClassLoader())
+    theirs = view.java.lang.Thread.currentThread().getContextClassLoader()
+    found.setParentClassLoader(theirs if parent is None else parent)
     found.cook(source)
     return found
 
@@ -426,8 +432,15 @@ def test_every_option_of_formats_is_classified(session: "SparkSession") -> None:
 @pytest.mark.holds("sql-lists")
 def test_the_class_that_lists_plans_is_made_of_its_source(session: "SparkSession") -> None:
     folder = REPOSITORY / "odfbuild/executors/engine/spark/admission"
-    made = compiler(session, (folder / "PlanCensus.java").read_text("utf-8")).getBytecodes()
-    assert dict(made) == {"odfbuild.PlanCensus": (folder / "PlanCensus.class").read_bytes()}
+    made = compiler(session, (folder / "PlanCensus.java").read_text("utf-8"))
+    assert dict(made.getBytecodes()) == {
+        "odfbuild.PlanCensus": (folder / "PlanCensus.class").read_bytes()
+    }
+    plugin = (folder / "AdmissionPlugin.java").read_text("utf-8")
+    also = compiler(session, plugin, made.getClassLoader()).getBytecodes()
+    assert dict(also) == {
+        "odfbuild.AdmissionPlugin": (folder / "AdmissionPlugin.class").read_bytes()
+    }
 
 
 @pytest.mark.holds("sql-lists")

@@ -14,16 +14,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from odfbuild.executors.engine.spark.jvm.java import find_java
-from odfbuild.executors.engine.spark.settings import FIXED
+from odfbuild.executors.engine.spark.settings import FIXED, JAVA_OF_EXECUTORS
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.project.config.targets import RESOURCES
 from odfbuild.state.workspace import Workspace
+from tests.executors.engine.spark.connect.server import CLIENT
 from tests.pages.test_readme import commands, pattern
 from tests.support.projects import REPOSITORY, environment
 from tests.support.servers.object_store import free_ports
 
 PAGE = (REPOSITORY / "docs" / "clusters.md").read_text("utf-8")
 TUTORIAL = "## A standalone cluster in ten minutes"
+SERVER = "## A server of Spark Connect in ten minutes"
 APART = "## A cluster without a shared folder in ten minutes"
 PATIENCE = 3_600  # seconds; the machines of tests are busy
 _MARK = "=== output of"
@@ -67,6 +69,23 @@ def test_the_tutorial_of_a_standalone_cluster_is_so(tmp_path: Path) -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 @needs_cluster
+def test_the_tutorial_of_a_server_of_spark_connect_is_so(tmp_path: Path) -> None:
+    followed(SERVER, tmp_path, {"15002": str(one_free_port())})
+    for name, count in (("sales", 3), ("dearest", 2)):
+        on_server = rows(tmp_path / "shop" / "remote", name)
+        assert on_server.num_rows == count
+        assert on_server.equals(rows(tmp_path / "shop" / ".odfbuild", name))
+
+
+def test_the_options_of_java_that_the_page_has_are_those_that_are_checked() -> None:
+    section = PAGE.partition(SERVER)[2].partition("\n## ")[0]
+    options = re.findall(r"^spark\.(?:driver|executor)\.extraJavaOptions (.+)$", section, re.M)
+    assert options == [JAVA_OF_EXECUTORS] * 2
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@needs_cluster
 @pytest.mark.skipif(os.getuid() != 0, reason="only root makes a mount of its own")
 def test_the_tutorial_of_a_cluster_without_a_shared_folder_is_so(tmp_path: Path) -> None:
     """The worker of the test sees the folder of the project empty, as another machine does."""
@@ -102,7 +121,9 @@ def followed(heading: str, folder: Path, changed: Mapping[str, str]) -> None:
     process = subprocess.Popen(
         ["/bin/sh", "-e", "-c", script],
         cwd=folder,
-        env=environment(**home, PYTHONPATH=str(REPOSITORY), JAVA_HOME=str(find_java().home)),
+        env=environment(
+            **home, PYTHONPATH=f"{REPOSITORY}:{CLIENT}", JAVA_HOME=str(find_java().home)
+        ),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -138,6 +138,9 @@ def _cluster(project: Opened) -> Iterator[Checkup]:
     if master is None or master.startswith("local"):
         return
     cluster_properties()  # which refuses a file that cannot be used
+    if master.startswith("sc://"):
+        yield from _server(master)
+        return
     if not master.startswith("spark://"):
         yield Checkup("cluster", Health.OK, f"{master}: with a secret that Spark makes")
         return
@@ -150,6 +153,37 @@ def _cluster(project: Opened) -> Iterator[Checkup]:
         f"{master}: anyone who can reach the ports of its machines, or of this one, can run "
         "programs there",
         f"set a secret in {properties_file()}: see docs/clusters.md",
+    )
+
+
+def _server(master: str) -> Iterator[Checkup]:
+    """Say whether a server of Spark Connect asks for a token, and what reads it on its way.
+
+    Raises ClusterSecretError, EngineFailedError.
+    """
+    from odfbuild.executors.engine.spark.cluster.connect.channel import (
+        ServerPlace,
+        check_token,
+        require_client,
+    )
+    from odfbuild.executors.engine.spark.cluster.properties import (
+        connect_token,
+        properties_file,
+    )
+
+    require_client()
+    place, token = ServerPlace.of(master), connect_token()
+    check_token(place, token)
+    if token is not None:
+        way = "behind TLS" if place.has_tls else "on this machine"
+        yield Checkup("cluster", Health.OK, f"{master}: with a token, {way}")
+        return
+    yield Checkup(
+        "cluster",
+        Health.BAD,
+        f"{master}: anyone who can reach its port can run programs there, unless what is before it "
+        "asks for something else",
+        f"give the server a token, and write it into {properties_file()}: see docs/clusters.md",
     )
 
 

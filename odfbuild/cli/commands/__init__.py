@@ -205,6 +205,7 @@ SECTIONS: Mapping[str, tuple[RegisteredCommand | RegisteredGroup, ...]] = {
                 RegisteredCommand("upgrade", "manage.engine", "Rerun steps of other engine versions or engines; if results are equal, record this one."),
                 RegisteredCommand("start", "manage.engine", "Start an engine that keeps running, so that later commands need not start their own."),
                 RegisteredCommand("stop", "manage.engine", "Stop the resident engine once no command uses it."),
+                RegisteredCommand("plugin", "manage.engine_plugin", "Write the plugin that a server of Spark Connect needs, as a JAR file."),
                 RegisteredCommand("serve", "manage.engine_serve", "Serve Spark and DataFusion to coordinators over gRPC, until stopped."),
                 RegisteredCommand("status", "manage.engine", "Show whether an engine is resident, who uses it, and if not used why."),
             ),

@@ -38,6 +38,12 @@ _LEAST_SLICE_ROWS = 1_000
 _LONGEST_WAIT = 86_400_000
 _MEMORY = late_pattern(r"[1-9][0-9]*[kmgt]", re.IGNORECASE)
 _SETTING = late_pattern(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
+_SERVER = "sc://"
+_SERVER_FORM = late_pattern(
+    r"sc://(?:[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252}[A-Za-z0-9])?|\[[0-9A-Fa-f:]{2,39}\])"
+    r"(?::[1-9][0-9]{0,4})?(?:/;use_ssl=true)?"
+)
+_OF_PROCESSES = ("memory", "settings", "objects")  # that this package starts
 
 RESOURCES = (
     "spark.cores.max",
@@ -145,8 +151,17 @@ def _spark(options: Section, default: SparkOptions) -> SparkOptions:
             "write it like 512m or 4g",
         )
     slice_rows = options.count("slice_rows", least=_LEAST_SLICE_ROWS)
+    master = options.text("master") or default.master
+    if master is not None and master.startswith(_SERVER):
+        return SparkOptions(
+            _server(options, master),
+            None,
+            slice_rows or default.slice_rows,
+            resident=False,
+            wait=_wait(options) or default.wait,
+        )
     return SparkOptions(
-        options.text("master") or default.master,
+        master,
         memory or default.memory,
         slice_rows or default.slice_rows,
         _resident(options, default.resident),
@@ -154,6 +169,37 @@ def _spark(options: Section, default: SparkOptions) -> SparkOptions:
         _wait(options) or default.wait,
         _objects(options) or default.objects,
     )
+
+
+def _server(options: Section, master: str) -> str | None:
+    """Return the address of a server of Spark Connect; what only other masters have is refused."""
+    if "master" in options.entries and not _SERVER_FORM.fullmatch(master):
+        is_secret = "@" in master or "token" in master.lower()
+        options.reading.refuse(
+            options.at("master"),
+            "'master' has a token"
+            if is_secret
+            else "'master' is not the address of a server of Spark Connect",
+            "the token is a secret of the user: it belongs into spark-cluster.conf"
+            if is_secret
+            else "it has a host, and may have a port and TLS; odfbuild sets all else itself",
+            "write it like sc://HOST:15002 or sc://HOST:443/;use_ssl=true (docs/clusters.md)",
+            code="secret" if is_secret else "config",
+            hidden=True,
+        )
+        return None
+    for key in _OF_PROCESSES:
+        if key in options.entries:
+            options.reading.refuse(
+                options.at(key),
+                f"'{key}' has no effect on a server of Spark Connect",
+                "its owner starts it, and decides what it takes"
+                if key != "objects"
+                else "it reads and writes files in the folder of the workspace",
+                f"remove {key} from this target",
+                key=True,
+            )
+    return master
 
 
 def _settings(options: Section) -> dict[str, str]:

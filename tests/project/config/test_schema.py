@@ -35,6 +35,7 @@ BEYOND = frozenset(
         "repository-witness-wrong",
         "selector-broken",
         "selectors-in-a-circle",
+        "spark-server-memory",
         "variable-default-not-in-enum",
     }
 )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from odfbuild.executors.data.changelog import only_appends, taken_back_in_vain
-from odfbuild.executors.engine.spark.admission import built
+from odfbuild.executors.engine.spark.cluster.driver import built
 from odfbuild.executors.engine.spark.errors import SparkQueryError
 from odfbuild.executors.engine.spark.frames import (
     from_files,

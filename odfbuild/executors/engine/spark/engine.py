@@ -183,6 +183,7 @@ class SparkEngine:
     def spread(
         self, function: Callable[[Item], Result], items: Sequence[Item], /
     ) -> tuple[Result, ...]:
+        from odfbuild.executors.engine.spark.cluster.driver import has_python
         from odfbuild.executors.engine.spark.cluster.objects import objects_of
         from odfbuild.executors.engine.spark.cluster.spread import (
             has_stored_rows,
@@ -193,14 +194,14 @@ class SparkEngine:
 
         with self._views("write the slices", StepSize.BIG, 0) as (session, _):
             objects = objects_of(session)
-            if objects is None:
+            if objects is None and has_python(session):
                 return spread_out(session, function, items)
-            if all(map(has_stored_rows, items)):
+            if objects is not None and all(map(has_stored_rows, items)):
                 make: Any = function  # of the one kind of items that there is then
                 pieces: Any = items
                 made: Any = spread_apart(session, objects, make, pieces)
                 return made  # type: ignore[no-any-return]
-            return spread_here(function, items)  # files are here only
+            return spread_here(function, items)  # files, or Python, are here only
 
     def validate(self, work: TransformWork) -> "pa.Schema":
         from odfbuild.executors.engine.spark.transform.keyed import result_schema

@@ -26,7 +26,7 @@ from odfbuild.sql.text.edits import CarriedText, TwiceCarried
 from odfbuild.texts.redaction import excerpt
 from odfbuild.values import dataclass
 
-_CANCELLED = "SPARK_JOB_CANCELLED"
+_CANCELLED = ("SPARK_JOB_CANCELLED", "OPERATION_CANCELED")
 _USERS = ("22", "42", "0A", "54", "21", "P0001", "KD")
 _NAMELESS = ("INTERNAL_ERROR", "FAILED_EXECUTE_UDF")  # their causes say more
 _LEGACY = "_LEGACY_ERROR"
@@ -104,7 +104,7 @@ def _translate(
         return _lost(error, doing, log)
     condition, state = known.getCondition(), known.getSqlState() or ""
     message = _one_line(known)
-    if condition == _CANCELLED:
+    if condition in _CANCELLED:
         return interrupted()
     about_query = state.startswith(_USERS) or _of_analyser(known)
     if not about_query and says_memory(condition or ""):
@@ -190,7 +190,8 @@ def one_line(text: str) -> str:
     text = re.sub(r"^\[[A-Z0-9_.]+\] ", "", text)
     text = re.sub(r" ?SQLSTATE: \w+", "", text)
     text = re.sub(r' If necessary set "spark[^"]*" to "\w+"[^.]*\.?', "", text)
-    text = _HIDDEN.sub("", text)
+    text = re.sub(r"\.?; line \d+ pos \d+$", "", text.rstrip(" ;\n"))  # of servers
+    text = _HIDDEN.sub("", text).replace(", ]", "]")
     text = re.sub(r" ?\(line \d+, pos \d+\)", "", text)
     return " ".join(text.split()).rstrip(" .;")
 

@@ -30,8 +30,12 @@ from odfbuild.executors.data.frames import FilePart, Frame, RowsPart, opened_fil
 from odfbuild.executors.data.parquet import FileWriter
 from odfbuild.executors.engine.arrow.merging.pieces import PIECE
 from odfbuild.executors.engine.arrow.merging.plain_types import plain_schema
-from odfbuild.executors.engine.spark.admission import built
-from odfbuild.executors.engine.spark.cluster.driver import local_batches
+from odfbuild.executors.engine.spark.cluster.driver import (
+    arrow_table,
+    built,
+    local_batches,
+    local_rows,
+)
 from odfbuild.executors.engine.spark.cluster.objects import frame_of, objects_of
 from odfbuild.executors.engine.spark.cluster.shared_files import written_parts
 from odfbuild.executors.engine.spark.cluster.stored_rows import StoredPart
@@ -185,7 +189,7 @@ def from_table(session: "SparkSession", table: pa.Table, *, whole: bool = True) 
     # PySpark loses the rows behind an empty chunk; and nested columns need a chunk, be it empty
     filled = [batch for batch in plain.to_batches() if batch.num_rows]
     given = pa.Table.from_batches(filled or [_empty(plain.schema)], plain.schema)
-    frame = session.createDataFrame(given)
+    frame = local_rows(session, given)
     return frame.coalesce(1) if whole else frame
 
 
@@ -252,7 +256,7 @@ def gather(
 
 def _collect(frame: "DataFrame") -> pa.Table:
     """Return the rows of a DataFrame as `toArrow` does, which refuses structs that are null."""
-    found = pa.Table.from_batches(frame._collect_as_arrow(empty_list_if_zero_records=False))
+    found = arrow_table(frame)
     return retyped(found, found.schema)
 
 

@@ -48,7 +48,7 @@ def queried(replaying: ChangelogReplay, request: QueryRequest, log: Path | None)
     except SparkQueryError as error:
         raise _with_hint(error, request) from None
     check_names(rows.columns)
-    rows = rows.select([_printable_column(field) for field in rows.schema.fields])
+    rows = rows.selectExpr(*map(_printable_column, rows.schema.fields))
     size = StepSize.BIG
     if request.limit is not None:
         rows, size = rows.limit(request.limit), StepSize.SMALL
@@ -104,19 +104,16 @@ def _as_they_are(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _printable_column(field: Any) -> str:
     """Return a column as it is, or as text if its type is of Spark's own."""
-    from pyspark.sql import functions
-
-    kind = field.dataType
-    column = functions.col(quoted(field.name))
+    kind, column = field.dataType, quoted(field.name)
     if _is_own(kind):
-        return column.cast("string").alias(field.name)  # type: ignore[no-any-return]
+        return f"CAST({column} AS STRING) AS {column}"
     if _has_own(kind):
         raise InvalidQueryError(
             what=f"column {field.name!r} has the type {kind.simpleString()}",
             why="intervals, variants and untyped nulls exist only in Spark",
             fix=f"give it a type: CAST(... AS STRING) AS {quoted(field.name)}",
         )
-    return column  # type: ignore[no-any-return]
+    return column
 
 
 def _is_own(kind: Any) -> bool:

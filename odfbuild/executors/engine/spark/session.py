@@ -15,7 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from odfbuild.errors import Diagnostic, EngineFailedError
-from odfbuild.executors.engine.spark.cluster.driver import described_view, drop_view, replace_view
+from odfbuild.executors.engine.spark.cluster.driver import (
+    begin_step,
+    described_view,
+    drop_view,
+    end_step,
+    has_cache,
+    replace_view,
+)
 from odfbuild.executors.engine.spark.cluster.executors import ClusterLostError, Executors
 from odfbuild.executors.engine.spark.cluster.providers import (
     LocalProvider,
@@ -25,6 +32,7 @@ from odfbuild.executors.engine.spark.cluster.providers import (
     nominal_cores,
     python_program,
 )
+from odfbuild.executors.engine.spark.cluster.setting_check import check_settings
 from odfbuild.executors.engine.spark.jvm.archive import build_later, options
 from odfbuild.executors.engine.spark.jvm.attach import LOOK, Attached, attach, unused
 from odfbuild.executors.engine.spark.jvm.failure import ended
@@ -35,6 +43,7 @@ from odfbuild.executors.engine.spark.jvm.launch import (
     java_options,
     launch,
     new_folder,
+    silence,
 )
 from odfbuild.executors.engine.spark.jvm.resident import is_off, traits
 from odfbuild.executors.engine.spark.settings import (
@@ -54,12 +63,6 @@ from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-
-class RefusedSettingError(JvmFailedError):
-    """Spark does not accept a setting."""
-
-    code = "spark-setting"
 
 
 class InterruptedStepError(StoppedError, EngineFailedError):
@@ -92,14 +95,14 @@ class Sessions:
         self._cache = cache
         self._how = how
         self._note = note
-        self._host: _Host | None = None
+        self._host: _Host | _RemoteHost | None = None
         self._cancelled = threading.Event()
         self._local = threading.local()
 
     @property
     def log(self) -> Path | None:
         """Return where the JVM's own messages are."""
-        return None if self._host is None else self._host.jvm.log
+        return None if self._host is None else self._host.log
 
     def start(self, planned_bytes: int | None = None) -> None:
         """Start the JVM and return at once; `planned_bytes` chooses how it compiles."""
@@ -182,8 +185,7 @@ class Sessions:
 
     def _child(self, size: StepSize) -> "SparkSession":
         assert self._host is not None  # noqa: S101 - the caller started it
-        session = self._host.connected(self._go_on).newSession()
-        session.sparkContext.addJobTag(self._host.tag)
+        session = self._host.child(self._go_on)
         cores = nominal_cores(self._host.provider, self._host.cores)
         settings = sized_settings(size, cores)
         if self._host.provider.objects is not None:
@@ -231,6 +233,17 @@ class _Host:
             return None
         wanted = partial(traits, self._java, self.provider, how.memory, self.cores)
         return attach(self._cache, wanted, python_program(self.provider), _say_once)
+
+    @property
+    def log(self) -> Path:
+        """Return where the JVM's own messages are."""
+        return self.jvm.log
+
+    def child(self, go_on: Callable[[], None]) -> "SparkSession":
+        """Return a new session, whose jobs carry the tag of this process."""
+        session = self.connected(go_on).newSession()
+        session.sparkContext.addJobTag(self.tag)
+        return session
 
     @property
     def tag(self) -> str:
@@ -372,26 +385,71 @@ class _Host:
             build_later(self._java, self._note)
 
 
-def check_settings(session: "SparkSession", wanted: Mapping[str, str]) -> None:
-    """Read settings back: refuse a session with other ones than were given, however that came.
+class _RemoteHost:
+    """A server of Spark Connect in the place of a JVM."""
 
-    They decide what queries mean, and what they can reach.  Raises RefusedSettingError.
-    """
-    for name, value in wanted.items():
-        found = session.conf.get(name)
-        if found != value:
-            raise RefusedSettingError(
-                what=f"Spark runs with {name} = {found}",
-                why=f"queries only run with {value}: the setting decides what they mean or can "
-                "access",
-                fix="remove that setting from the configuration of this Spark",
-            )
+    log = None
+
+    def __init__(self, cache: Path, provider: SessionProvider) -> None:
+        from odfbuild.executors.engine.spark.cluster.connect.server import RemoteServer
+
+        self.cores = 1
+        self.cache = cache
+        self.provider = provider
+        self.users = 0
+        self.failed = False
+        self.gone = False
+        self._server = RemoteServer(cache, provider)
+        silence()
+        atexit.register(self.stop)
+
+    @property
+    def root(self) -> "SparkSession | None":
+        return self._server.root
+
+    def child(self, go_on: Callable[[], None]) -> "SparkSession":
+        """Return a new session.  Raises EngineFailedError."""
+        return self._server.child(go_on)
+
+    def look(self) -> None:
+        """Admit executors that the server has got since."""
+        self._server.look()
+
+    def lost(self, what: str) -> ClusterLostError | None:
+        """Return the error for a server that has gone, which is used no more then."""
+        error = self._server.lost(what)
+        if error is not None:
+            with _LOCK:
+                self._give_up()
+        return error
+
+    def ended(self, _: str, /) -> None:
+        """Return None: there is no process of ours."""
+
+    def has_ended(self) -> bool:
+        return False
+
+    def _give_up(self) -> None:
+        if not self.gone:
+            self.gone = self.failed = True
+            if self in _running:
+                _running.remove(self)
+            self.stop()
+
+    def cancel(self) -> None:
+        """Interrupt what runs in the sessions of this process."""
+        self._server.cancel()
+
+    def stop(self) -> None:
+        """Release the sessions of this process."""
+        atexit.unregister(self.stop)
+        self._server.stop()
 
 
 _LOGGER = logging.getLogger("odfbuild.engine")
 _said: set[Diagnostic] = set()
 _LOCK = threading.RLock()
-_running: list[_Host] = []  # none or one
+_running: list[_Host | _RemoteHost] = []  # at most one JVM
 
 
 def _say_once(found: Diagnostic) -> None:
@@ -404,24 +462,44 @@ def _say_once(found: Diagnostic) -> None:
 
 def is_connected() -> bool:
     """Tell whether the Spark session of this process is one of ours."""
-    return any(host.root is not None for host in _running)
+    return any(host.root is not None for host in _running if isinstance(host, _Host))
 
 
-def _join(cache: Path, how: Start, size: StepSize, note: Callable[[str], None]) -> _Host:
-    if not _running:
-        _running.append(_Host(cache, how, size, note))
-    host = _running[0]
+def _join(
+    cache: Path, how: Start, size: StepSize, note: Callable[[str], None]
+) -> _Host | _RemoteHost:
+    if how.provider is not None and how.provider.is_remote:
+        host = _join_server(cache, how.provider)
+    else:
+        host = _join_jvm(cache, how, size, note)
+    host.users += 1
+    return host
+
+
+def _join_server(cache: Path, provider: SessionProvider) -> _Host | _RemoteHost:
+    """Return the sessions of a server that were admitted for this cache, or will be."""
+    for host in _running:
+        if isinstance(host, _RemoteHost) and host.cache == cache and host.provider == provider:
+            return host
+    _running.append(_RemoteHost(cache, provider))
+    return _running[-1]
+
+
+def _join_jvm(cache: Path, how: Start, size: StepSize, note: Callable[[str], None]) -> _Host:
+    host = next((each for each in _running if isinstance(each, _Host)), None)
+    if host is None:
+        host = _Host(cache, how, size, note)
+        _running.append(host)
     if not host.suits(how):
         raise JvmFailedError(
             what="Spark runs in this process already, with other settings",
             why="a process has one JVM, whose master, memory and options are fixed at its start",
             fix="close the other engine first",
         )
-    host.users += 1
     return host
 
 
-def _leave(host: _Host) -> None:
+def _leave(host: _Host | _RemoteHost) -> None:
     host.users -= 1
     if host.users == 0 and not host.gone:
         _running.remove(host)
@@ -455,9 +533,9 @@ class SessionCache:
         of a step.  A name that was used once is given to other frames in its catalog.
         """
         described = self._described.get(name)
-        if described is None or frame.is_cached:
+        if described is None or has_cache(frame):
             frame.createOrReplaceTempView(f"`{name.replace('`', '``')}`")
-            if len(self._described) < _MOST_NAMES and not frame.is_cached:
+            if len(self._described) < _MOST_NAMES and not has_cache(frame):
                 self._described[name] = described_view(frame.sparkSession, name)
             return
         replace_view(name, frame, described)
@@ -474,7 +552,7 @@ class Views:
 
     def add(self, name: str, frame: "DataFrame") -> None:
         """Make a frame readable under a name, dots and all."""
-        self._views.append((name, frame.is_cached))
+        self._views.append((name, has_cache(frame)))
         self.lent.show(name, frame)
 
     def hold(self, what: object) -> None:
@@ -482,12 +560,15 @@ class Views:
         self._held.append(what)
 
     def __enter__(self) -> "Views":
+        begin_step(self._session)
         return self
 
     def __exit__(self, *_: object) -> None:
         for name, is_cached in self._views:
             with contextlib.suppress(Exception):
                 self._drop(name, is_cached=is_cached)
+        with contextlib.suppress(Exception):
+            end_step(self._session)
         self._held.clear()
 
     def _drop(self, name: str, *, is_cached: bool) -> None:

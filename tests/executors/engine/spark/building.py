@@ -10,6 +10,7 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeAlias
 
 from odfbuild.executors.engine.context import Site
 from odfbuild.executors.engine.spark.engine import SparkEngine
@@ -27,7 +28,7 @@ from odfbuild.state.remote.workspace import BucketWorkspace
 from tests.planner.builders import declare, derivative
 from tests.support.workshop import Workshop
 
-__all__ = ["SLICE_ROWS", "main"]
+__all__ = ["SLICE_ROWS", "built_on", "main"]
 
 SLICE_ROWS = 3_000
 _QUERY = "select t as event_time, k, v * 2 as w from src where v % 3 > 0"
@@ -47,10 +48,21 @@ class _Works(Workshop):
         return replace(super().site(), engine=self.spark, slice_rows=SLICE_ROWS)
 
 
-def main(
-    master: str, folder: Path, objects: str | None = None, home: str | None = None
-) -> dict[str, list[tuple[str, int, int, str, int]]]:
+Slices: TypeAlias = dict[str, list[tuple[str, int, int, str, int]]]
+
+
+def main(master: str, folder: Path, objects: str | None = None, home: str | None = None) -> Slices:
     """Build, check the chains, and return hashes, offsets and size of every slice."""
+    with SparkEngine(
+        folder / "cache", master=master, memory="1g", limit=-1, objects=objects, home=home
+    ) as spark:
+        return built_on(spark, folder, home=home)
+
+
+def built_on(
+    spark: SparkEngine, folder: Path, query: str = _QUERY, *, home: str | None = None
+) -> Slices:
+    """Do so on an engine; raises the error of the first step that fails."""
     source = SetPollingSource(
         fetch=FetchStepFilesGlob(path="data/*.csv"),
         read=ReadStepCsv(ddl_schema=("t TIMESTAMP", "k STRING NOT NULL", "v BIGINT"), header=True),
@@ -58,14 +70,11 @@ def main(
     )
     declared = [
         declare("src", DatasetKind.ROOT, (source, SetVocab(event_time_column="t"))),
-        derivative("out", "src", query=_QUERY),
+        derivative("out", "src", query=query),
     ]
-    with SparkEngine(
-        folder / "cache", master=master, memory="1g", limit=-1, objects=objects, home=home
-    ) as spark:
-        works = _Works(folder, spark, home)
-        report = works.apply(declared)
-        assert not report.failures, [failed.error.what for _, failed in report.failures]
+    works = _Works(folder, spark, home)
+    for _, failed in works.apply(declared).failures:
+        raise failed.error
     found = {}
     for name in ("src", "out"):
         assert verify(works.dataset(name)).findings == ()

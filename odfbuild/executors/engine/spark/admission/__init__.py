@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from odfbuild.executors.engine.analysis import PlacedQueryError, QueryPlace
 from odfbuild.executors.engine.spark.admission.plan_classes import ADMITTED
-from odfbuild.executors.engine.spark.cluster.driver import gateway_of, session_in_java
+from odfbuild.executors.engine.spark.cluster.driver import gateway_of, query_of
 from odfbuild.executors.engine.spark.errors import SentQuery, one_line, place_of
 from odfbuild.sql.findings import Reason
 from odfbuild.sql.spark_functions import ALLOWED, REFUSED, TYPE_ARGUMENTS
@@ -70,21 +70,14 @@ def admitted(
     are worked out.  Raises RefusedPlanError, and what Spark says of a text that it cannot read, or
     of a constant that fails (PySparkException).
     """
-    from pyspark.sql import DataFrame
-
-    read = _census(session).parse(session_in_java(session), text)
+    read = query_of(session, text, _census)
     _judge(read.parts(), sent)
     _judge(read.constants(), sent)
     read.analyse()
     _judge(read.parts(), sent)
     if evaluated:
         _check_constants(read.failures(), sent)
-    return DataFrame(read.guarded(), session)
-
-
-def built(session: "SparkSession", text: str) -> "DataFrame":
-    """Return the rows of a query that this package made of quoted names and its own words."""
-    return session.sql(text)
+    return read.rows()
 
 
 # The judgement

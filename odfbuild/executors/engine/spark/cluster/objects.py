@@ -31,7 +31,7 @@ from odfbuild.executors.engine.arrow.merging.plain_types import plain_type
 from odfbuild.executors.engine.objects.bucket import BucketPlace
 from odfbuild.executors.engine.objects.files import SHARED, BadJobError, JobFile, job_file
 from odfbuild.executors.engine.objects.leftovers import note_kept_job
-from odfbuild.executors.engine.spark.cluster.driver import mapped
+from odfbuild.executors.engine.spark.cluster.driver import mapped, setting
 from odfbuild.executors.engine.spark.cluster.providers import OBJECTS
 from odfbuild.executors.engine.spark.cluster.stored_rows import (
     GroupPiece,
@@ -70,7 +70,7 @@ _MESSAGE: Final = "part INT, size BIGINT, hash STRING, last BINARY, digests BINA
 
 def objects_of(session: "SparkSession") -> "ClusterObjects | None":
     """Return the store that the executors of a session read and write; None if it has none."""
-    prefix = session.conf.get(OBJECTS, None)
+    prefix = setting(session, OBJECTS)
     return None if prefix is None else _objects(f"{prefix.rstrip('/')}/")
 
 

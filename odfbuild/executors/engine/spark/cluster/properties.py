@@ -18,6 +18,8 @@ from odfbuild.host.user_folders import config_folder
 
 VARIABLE = "ODFBUILD_SPARK_CLUSTER"
 SECRET = "spark.authenticate.secret"  # noqa: S105 - the name of a property
+CONNECT_TOKEN = "spark.connect.authenticate.token"  # noqa: S105 - the name of a property
+_TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105 - the one that Spark reads, too
 _FILE = "spark-cluster.conf"
 _FORM = re.compile(r"[A-Za-z0-9+/=_.-]{16,}")
 _LINE = re.compile(r"\s*([^\s=:#!][^\s=:]*)(?:\s*[=:]\s*|\s+)(\S.*?)\s*")
@@ -58,8 +60,25 @@ def cluster_secret(env: Mapping[str, str] = os.environ) -> str | None:
     return secret
 
 
+def connect_token(env: Mapping[str, str] = os.environ) -> str | None:
+    """Return the token for a server of Spark Connect, of the file or else of the environment.
+
+    None where there is none.  Raises ClusterSecretError.
+    """
+    path, lines = _read(env) or (None, ())
+    token = dict(lines).get(CONNECT_TOKEN) or env.get(_TOKEN_VARIABLE)
+    if token is not None and not _FORM.fullmatch(token):
+        where = f"in {path}" if CONNECT_TOKEN in dict(lines) else f"in {_TOKEN_VARIABLE}"
+        raise ClusterSecretError(
+            what=f"the token of Spark Connect {where} cannot be used",
+            why="it must have 16 letters and digits or more, as it lets in whoever has it",
+            fix="give the server and this file a longer one: openssl rand -hex 32",
+        )
+    return token
+
+
 def cluster_properties(env: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return all properties but the secret; none where there is no file.
+    """Return all properties but the secret and the token; none where there is no file.
 
     Raises ClusterPropertyError for those that decide what queries mean or where Spark runs, and
     ClusterSecretError for a file that others could have read.
@@ -68,7 +87,7 @@ def cluster_properties(env: Mapping[str, str] = os.environ) -> dict[str, str]:
     if found is None:
         return {}
     path, lines = found
-    known = {name: value for name, value in lines if name not in {SECRET, *_CLOSING}}
+    known = {name: value for name, value in lines if name not in {SECRET, CONNECT_TOKEN, *_CLOSING}}
     for name, value in known.items():
         if not _NAME.fullmatch(name):
             raise _not_set(path, name, "it is no property of Spark, whose names begin with spark.")

@@ -1,9 +1,8 @@
-"""Providers of Spark sessions: this machine, a standalone cluster, YARN, Kubernetes.
+"""Providers of Spark sessions: this machine, a cluster, a server of Spark Connect.
 
 A provider says what Java is started with, and what has to hold before there is work.  The driver is
-always a child of this process or its neighbour; what is called in it without a public form of
-PySpark is in the module `driver`.  Python tasks run with this interpreter, or the one that
-PYSPARK_PYTHON names on a cluster.
+a child of this process or its neighbour, unless there is a server, where nothing is started.
+Python tasks run with this interpreter, or the one that PYSPARK_PYTHON names on a cluster.
 """
 
 import os
@@ -49,6 +48,9 @@ NO_KEYS: Final = MappingProxyType({f"spark.hadoop.fs.{name}": "" for name in _KE
 OBJECTS: Final = "spark.odfbuild.objects"
 """The setting of a session whose executors read and write objects below this prefix."""
 
+SERVER: Final = "sc://"
+"""What the masters begin with that are servers of Spark Connect."""
+
 _HADOOP: Final = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
 
 
@@ -81,6 +83,10 @@ class SessionProvider(Protocol):
     def address(self) -> str:
         """Return the address of this machine that Spark's other machines see."""
 
+    @property
+    def is_remote(self) -> bool:
+        """Tell whether the driver is not here, but in a server that somebody else started."""
+
     def place_settings(self, cores: int, memory: str, /) -> dict[str, str]:
         """Return the settings that say where it runs, `memory` being the heap of each process."""
 
@@ -102,6 +108,10 @@ class LocalProvider:
     @property
     def objects(self) -> str | None:
         return None
+
+    @property
+    def is_remote(self) -> bool:
+        return False
 
     def address(self) -> str:
         return _LOOPBACK
@@ -133,6 +143,10 @@ class ClusterProvider:
 
     @property
     def is_local(self) -> bool:
+        return False
+
+    @property
+    def is_remote(self) -> bool:
         return False
 
     def address(self) -> str:
@@ -183,6 +197,32 @@ class ClusterProvider:
         return {} if secret is None else {**_CLOSED, SECRET: secret}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerProvider:
+    """Spark in a server of Spark Connect, to which this machine has one outgoing connection."""
+
+    master: str
+    wait: float = WAIT
+
+    @property
+    def is_local(self) -> bool:
+        return False
+
+    @property
+    def is_remote(self) -> bool:
+        return True
+
+    @property
+    def objects(self) -> str | None:
+        return None
+
+    def address(self) -> str:
+        return _LOOPBACK  # nothing there connects to this machine
+
+    def place_settings(self, _cores: int, _memory: str, /) -> dict[str, str]:
+        return {}
+
+
 def provider_of(
     master: str | None,
     settings: Mapping[str, str] | None = None,
@@ -192,6 +232,8 @@ def provider_of(
     """Return the provider of sessions of a master."""
     if master is None or master.startswith("local"):
         return LocalProvider(master)
+    if master.startswith(SERVER):
+        return ServerProvider(master=master, wait=WAIT if wait is None else wait)
     return ClusterProvider(
         master=master,
         settings=dict(settings or {}),
@@ -236,7 +278,8 @@ def check_reachable(provider: SessionProvider, env: Mapping[str, str] = os.envir
         raise ClusterUnreachableError(
             what=f"'{master}' is not a master that odfbuild supports",
             why="Spark runs on this machine (local[4]), a standalone cluster (spark://HOST:7077), "
-            "YARN (yarn) or Kubernetes (k8s://https://HOST:6443)",
+            "YARN (yarn), Kubernetes (k8s://https://HOST:6443) or a server of Spark Connect "
+            "(sc://HOST:15002)",
             fix="correct `master` in odfbuild.yaml",
         )
     failures = []
@@ -258,7 +301,9 @@ def check_reachable(provider: SessionProvider, env: Mapping[str, str] = os.envir
 def _addresses(master: str) -> Iterator[tuple[str, int]]:
     """Yield host and port of each master that a name has: `spark://a:1,b:2`, `k8s://https://a`."""
     kind, _, rest = master.partition("://")
-    if kind == "spark":
+    if kind == "sc":
+        urls, default = [f"//{rest.partition('/')[0]}"], 15002
+    elif kind == "spark":
         urls, default = [f"//{each}" for each in rest.split(",")], 7077
     elif kind == "k8s":
         urls, default = [rest if "://" in rest else f"https://{rest}"], 443

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow.parquet as pq
 
+from odfbuild.executors.engine.spark.cluster.driver import functions, has_files_here, observation
 from odfbuild.executors.engine.spark.cluster.objects import objects_of
 from odfbuild.executors.engine.spark.cluster.probe import ClusterFolderError
-from odfbuild.executors.engine.spark.cluster.providers import provider_of
 from odfbuild.executors.process.interrupt import pause
 
 if TYPE_CHECKING:
@@ -44,14 +44,11 @@ def written_parts(
     objects = objects_of(frame.sparkSession)
     if objects is not None:
         return objects.written(frame, folder, group_bytes, millis=millis)
-    if provider_of(str(frame.sparkSession.conf.get("spark.master"))).is_local:
+    if has_files_here(frame.sparkSession):
         write(frame)
         return _parts(folder)
-    from pyspark.sql import Observation
-    from pyspark.sql.functions import count, lit
-
-    counting = Observation()
-    write(frame.observe(counting, count(lit(1)).alias("rows")))
+    counting, count = observation(frame), functions(frame).expr("count(1) AS rows")
+    write(frame.observe(counting, count))
     return seen_parts(folder, int(counting.get["rows"]), patience)
 
 

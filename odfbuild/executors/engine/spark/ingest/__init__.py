@@ -27,7 +27,7 @@ from odfbuild.executors.engine.arrow.merging.rules import (
 )
 from odfbuild.executors.engine.arrow.merging.values import RFC3339
 from odfbuild.executors.engine.protocol import IngestRequest
-from odfbuild.executors.engine.spark.admission import built
+from odfbuild.executors.engine.spark.cluster.driver import built, functions
 from odfbuild.executors.engine.spark.errors import SentQuery, spark_errors
 from odfbuild.executors.engine.spark.frames import (
     POSITION,
@@ -137,12 +137,11 @@ def ingested(
 
 def _repeated_keys(session: "SparkSession", merged: Frame, key: Sequence[str]) -> Repeated | None:
     """Return what is several times among the keys of rows in files; a key with a null is none."""
-    from pyspark.sql import functions
-
     schema = pa.schema([merged.schema.field(name) for name in key])
     rows = from_parts(session, merged, schema)
     keys = ", ".join(map(quoted, key))
-    counted = rows.dropna().groupBy(*map(quoted, key)).agg(functions.expr("count(1) AS __odf_c"))
+    count = functions(rows).expr("count(1) AS __odf_c")
+    counted = rows.dropna().groupBy(*map(quoted, key)).agg(count)
     found = counted.where("__odf_c > 1").selectExpr(
         "count(*) OVER () AS __odf_n", "__odf_c", f"struct({keys}) AS __odf_k"
     )

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.arrow.merging.history import condensed_columns
 from odfbuild.executors.engine.protocol import CondenseRequest
-from odfbuild.executors.engine.spark.admission import built
+from odfbuild.executors.engine.spark.cluster.driver import built, functions
 from odfbuild.executors.engine.spark.cluster.objects import frame_of, objects_of, schema_of
 from odfbuild.executors.engine.spark.cluster.shared_files import written_parts
 from odfbuild.executors.engine.spark.errors import spark_errors
@@ -108,8 +108,7 @@ def _text(request: CondenseRequest, names: Sequence[str], key: Sequence[str]) ->
 
 
 def _sorted(rows: "DataFrame", order: Sequence[str], size: StepSize) -> "DataFrame":
-    from pyspark.sql.functions import expr
-
+    expr = functions(rows).expr
     by = [expr(each) for each in order]
     return rows.sortWithinPartitions(*by) if size is StepSize.SMALL else rows.orderBy(*by)
 

@@ -9,6 +9,7 @@ from odfbuild.executors.engine.arrow.merging.rules import MergeInputError
 from odfbuild.executors.engine.arrow.requirements import repeated_name
 from odfbuild.executors.engine.protocol import RawQueryWork
 from odfbuild.executors.engine.spark.admission import admitted
+from odfbuild.executors.engine.spark.cluster.driver import functions
 from odfbuild.executors.engine.spark.errors import SentQuery, spark_errors
 from odfbuild.executors.engine.spark.frames import (
     POSITION,
@@ -74,8 +75,7 @@ def preprocessed(
 
 
 def _in_total_order(frame: "DataFrame", size: StepSize) -> "DataFrame":
-    from pyspark.sql.functions import expr
-
+    expr = functions(frame).expr
     order = [expr(comparable(quoted(f.name), f.dataType)) for f in frame.schema.fields]
     return frame.sortWithinPartitions(*order) if size is StepSize.SMALL else frame.orderBy(*order)
 

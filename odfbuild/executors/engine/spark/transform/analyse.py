@@ -11,11 +11,11 @@ from odfbuild.executors.engine.arrow.merging.plain_types import plain_schema
 from odfbuild.executors.engine.protocol import unseen_columns
 from odfbuild.executors.engine.spark.admission import admitted
 from odfbuild.executors.engine.spark.changelog import ChangelogReplay
+from odfbuild.executors.engine.spark.cluster.driver import view_rows
 from odfbuild.executors.engine.spark.errors import SentQuery, SparkQueryError, spark_errors
 from odfbuild.executors.engine.spark.frames import from_table
 from odfbuild.executors.engine.spark.session import Views
 from odfbuild.executors.engine.spark.settings import StepSize
-from odfbuild.executors.engine.spark.sql_text import quoted
 from odfbuild.executors.engine.spark.transform.columns import check_columns
 from odfbuild.executors.engine.spark.transform.inputs import visible
 from odfbuild.executors.engine.spark.transform.linear import check_stable, with_hint
@@ -75,7 +75,7 @@ def _last(
 
 def _add_versions(session: "SparkSession", views: Views, question: Analysis, table: str) -> None:
     """Make the versions of a table readable: those of an input, or of an earlier step."""
-    rows = session.table(quoted(table))
+    rows = view_rows(session, table)
     own = next((each.vocab for each in question.inputs if each.alias == table), None)
     vocabs = [question.vocab, *(each.vocab for each in question.inputs)] if own is None else [own]
     time = time_of(table, rows.columns, [vocab.event_time_column for vocab in vocabs])

@@ -24,8 +24,9 @@ from odfbuild.executors.engine.protocol import (
     TransformWork,
     unseen_columns,
 )
-from odfbuild.executors.engine.spark.admission import admitted, built
+from odfbuild.executors.engine.spark.admission import admitted
 from odfbuild.executors.engine.spark.changelog import current_rows_text, in_vain
+from odfbuild.executors.engine.spark.cluster.driver import built
 from odfbuild.executors.engine.spark.errors import SentQuery, spark_errors
 from odfbuild.executors.engine.spark.frames import (
     POSITION,

@@ -16,7 +16,7 @@ import pyarrow as pa
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.arrow.merging.plain_types import plain_schema
 from odfbuild.executors.engine.protocol import TransformInputFrame, TransformWork
-from odfbuild.executors.engine.spark.admission import built
+from odfbuild.executors.engine.spark.cluster.driver import built, view_rows, with_cache
 from odfbuild.executors.engine.spark.frames import cost
 from odfbuild.executors.engine.spark.ingest.merge_parts import kinds_of
 from odfbuild.executors.engine.spark.settings import StepSize
@@ -97,7 +97,7 @@ def versions_of(
     primary, name = dict(work.query.steps[0].temporal)[table], f"{_LOG}_of_{table}"
     source = next((each for each in work.inputs if each.alias == table), None)
     if source is None:
-        rows = run.session.table(quoted(table))
+        rows = view_rows(run.session, table)
         vocabs = [work.vocab, *(each.vocab for each in work.inputs)]
         time = time_of(table, rows.columns, [vocab.event_time_column for vocab in vocabs])
     else:
@@ -163,7 +163,7 @@ def _touched_keys(run: StepRun, work: TransformWork) -> KeyColumns | None:
         return None  # compared across types, which is not by value
     named = [each.toDF(*_key_names(key)).distinct() for each in rows]
     keys = reduce(lambda one, other: one.unionAll(other), named).distinct()
-    run.views.add(_KEYS, keys.cache() if run.size is StepSize.BIG else keys)
+    run.views.add(_KEYS, with_cache(keys) if run.size is StepSize.BIG else keys)
     return key
 
 

@@ -27,7 +27,11 @@ from odfbuild.executors.engine.arrow.pairs import correction_pairs
 from odfbuild.executors.engine.arrow.requirements import check_event_time, given_operations
 from odfbuild.executors.engine.protocol import TransformWork, unseen_columns
 from odfbuild.executors.engine.spark.admission import admitted
-from odfbuild.executors.engine.spark.cluster.driver import analysed_text, is_deterministic
+from odfbuild.executors.engine.spark.cluster.driver import (
+    analysed_text,
+    functions,
+    is_deterministic,
+)
 from odfbuild.executors.engine.spark.errors import SentQuery, SparkQueryError, spark_errors
 from odfbuild.executors.engine.spark.frames import POSITION, cost, gather
 from odfbuild.executors.engine.spark.settings import StepSize
@@ -232,11 +236,10 @@ def _in_order(
     """
     if size is StepSize.SMALL and not facts.fans_out:
         return frame, False
-    from pyspark.sql.functions import expr
-
     names = [name for name in frame.columns if name not in {*hidden(raw=facts.names_op), time}]
     kinds = {f.name: f.dataType for f in frame.schema.fields}
     order = [POSITION, *(comparable(quoted(name), kinds[name]) for name in (time, *names))]
+    expr = functions(frame).expr
     by = [expr(text) for text in (order if facts.fans_out else order[:1])]
     if size is StepSize.SMALL:
         return frame.coalesce(1).sortWithinPartitions(*by), True

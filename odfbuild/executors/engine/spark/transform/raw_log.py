@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.protocol import TransformWork
-from odfbuild.executors.engine.spark.admission import built
 from odfbuild.executors.engine.spark.changelog import current_rows_text
+from odfbuild.executors.engine.spark.cluster.driver import built
 from odfbuild.executors.engine.spark.frames import POSITION, cost
 from odfbuild.executors.engine.spark.ingest.merge import normal
 from odfbuild.executors.engine.spark.ingest.merge_parts import kinds_of

@@ -22,8 +22,9 @@ from odfbuild.executors.engine.protocol import (
     system_columns,
     unseen_columns,
 )
-from odfbuild.executors.engine.spark.admission import admitted, built
+from odfbuild.executors.engine.spark.admission import admitted
 from odfbuild.executors.engine.spark.changelog import changelog_text, in_vain
+from odfbuild.executors.engine.spark.cluster.driver import built, functions
 from odfbuild.executors.engine.spark.errors import SentQuery, SparkQueryError, spark_errors
 from odfbuild.executors.engine.spark.frames import gather
 from odfbuild.executors.engine.spark.ingest.merge import normal
@@ -132,14 +133,13 @@ def as_stored(result: "DataFrame", work: TransformWork) -> "DataFrame":
 
 def complete(result: "DataFrame", work: TransformWork) -> "DataFrame":
     """Return a result with a null for each column that the dataset has and it lacks."""
-    from pyspark.sql.functions import lit
     from pyspark.sql.pandas.types import from_arrow_schema
 
     stored = () if work.in_force is None else work.in_force.fields
     gone = {*system_columns(work.vocab), *result.columns}
     retired = tuple(each for each in stored if each.name not in gone and is_optional(each.type))
     for each in from_arrow_schema(plain_schema(to_arrow(DataSchema(retired)))).fields:
-        result = result.withColumn(each.name, lit(None).cast(each.dataType))
+        result = result.withColumn(each.name, functions(result).lit(None).cast(each.dataType))
     return result
 
 

@@ -30,7 +30,8 @@ from odfbuild.executors.data.rows import difference, is_orderly
 from odfbuild.executors.engine.arrow.groups import GONE_AT, REDO, key_names, merged, number_names
 from odfbuild.executors.engine.arrow.requirements import check_event_time
 from odfbuild.executors.engine.protocol import TransformWork, engine_version
-from odfbuild.executors.engine.spark.admission import admitted, built
+from odfbuild.executors.engine.spark.admission import admitted
+from odfbuild.executors.engine.spark.cluster.driver import built
 from odfbuild.executors.engine.spark.errors import SentQuery, spark_errors
 from odfbuild.executors.engine.spark.frames import cost, from_table
 from odfbuild.executors.engine.spark.ingest.merge_parts import Kinds, kinds_of

@@ -23,8 +23,8 @@ import pyarrow as pa
 
 from odfbuild.errors import InvalidQueryError
 from odfbuild.executors.data.changelog import only_appends
-from odfbuild.executors.engine.spark.admission import built
 from odfbuild.executors.engine.spark.changelog import NO_ROW_TO_RETRACT, ChangelogReplay
+from odfbuild.executors.engine.spark.cluster.driver import built
 from odfbuild.executors.engine.spark.sql_text import comparable, quoted
 from odfbuild.odf.events import DatasetVocabulary
 from odfbuild.sql.text.as_of_joins import FROM, ROW, TO

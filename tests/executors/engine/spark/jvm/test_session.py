@@ -12,14 +12,13 @@ import pyarrow as pa
 import pytest
 
 from odfbuild.executors.engine.protocol import engine_version
-from odfbuild.executors.engine.spark.engine import SparkEngine
-from odfbuild.executors.engine.spark.jvm.launch import JvmFailedError
-from odfbuild.executors.engine.spark.session import (
-    InterruptedStepError,
+from odfbuild.executors.engine.spark.cluster.setting_check import (
     RefusedSettingError,
-    Views,
     check_settings,
 )
+from odfbuild.executors.engine.spark.engine import SparkEngine
+from odfbuild.executors.engine.spark.jvm.launch import JvmFailedError
+from odfbuild.executors.engine.spark.session import InterruptedStepError, Views
 from odfbuild.executors.engine.spark.settings import GUARDED, PINNED, StepSize
 from odfbuild.odf.events import MergeStrategyAppend
 from tests.executors.engine.spark.tables import ingest_request, rows_of

@@ -1,0 +1,1 @@
+"""Tests of steps on a server of Spark Connect."""
