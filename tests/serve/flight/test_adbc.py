@@ -1,5 +1,6 @@
 """FlightSQL with the driver of Apache Arrow, as tools of business intelligence use it."""
 
+import json
 import os
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 from adbc_driver_flightsql import dbapi
 from adbc_driver_manager import ProgrammingError
 
+from tests.executors.engine.spark.connect.server import CLIENT
 from tests.serve.conftest import AT_ONCE
 from tests.serve.query.test_routes import FIRST, LIMITS, MANY, SECOND, built
 from tests.support.servers.datasets import DatasetServer, serving_datasets
@@ -48,6 +50,37 @@ def connected(server: DatasetServer, **options: str) -> Iterator[Any]:
 
 def bearer(token: str) -> dict[str, str]:
     return {"adbc.flight.sql.authorization_header": f"Bearer {token}"}
+
+
+_OF_PANDAS = """
+import json, sys, warnings
+import pandas
+from adbc_driver_flightsql import dbapi
+
+warnings.simplefilter("ignore")  # no transactions; pandas asks for SQLAlchemy
+address, authorization, query = sys.argv[1:]
+key = "adbc.flight.sql.authorization_header"
+with dbapi.connect(address, db_kwargs={key: authorization}) as connection:
+    with connection.cursor() as cursor:
+        cursor.execute(query)
+        found = cursor.fetch_df()
+    read = pandas.read_sql(query, connection)
+pandas.testing.assert_frame_equal(read, found, check_dtype=False)
+kinds = "".join(each.kind for each in found.dtypes)
+print(json.dumps([list(found.columns), kinds, int(found["people"].sum())]))
+"""
+
+
+def test_a_frame_of_pandas_has_the_rows_and_their_types(server: DatasetServer, reader: str) -> None:
+    assert server.flight is not None
+    query = 'select "offset", people, area from "team.cities" order by "offset"'
+    authorization = f"Bearer {reader}"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", _OF_PANDAS, server.flight, authorization, query],
+        env={**os.environ, "PYTHONPATH": str(CLIENT)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [["offset", "people", "area"], "iif", 300]
 
 
 def test_rows_come_through_the_driver_as_arrow_and_as_python(
