@@ -7,7 +7,9 @@ odfbuild.yaml for that project; where both set a key of a target, the latter win
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
+from ipaddress import ip_address
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from odfbuild.errors import Diagnostic, ProjectErrors, SourceSpan
 from odfbuild.host.files import MOST
@@ -152,7 +154,7 @@ def _spark(options: Section, default: SparkOptions) -> SparkOptions:
         )
     slice_rows = options.count("slice_rows", least=_LEAST_SLICE_ROWS)
     master = options.text("master") or default.master
-    if master is not None and master.startswith(_SERVER):
+    if master is not None and master.strip().lower().startswith(_SERVER):
         return SparkOptions(
             _server(options, master),
             None,
@@ -173,7 +175,7 @@ def _spark(options: Section, default: SparkOptions) -> SparkOptions:
 
 def _server(options: Section, master: str) -> str | None:
     """Return the address of a server of Spark Connect; what only other masters have is refused."""
-    if "master" in options.entries and not _SERVER_FORM.fullmatch(master):
+    if "master" in options.entries and not _is_place(master):
         is_secret = "@" in master or "token" in master.lower()
         options.reading.refuse(
             options.at("master"),
@@ -200,6 +202,18 @@ def _server(options: Section, master: str) -> str | None:
                 key=True,
             )
     return master
+
+
+def _is_place(master: str) -> bool:
+    """Tell whether a text is the address of a server of Spark Connect, and no more."""
+    if not _SERVER_FORM.fullmatch(master):
+        return False
+    try:
+        parts = urlsplit(master)
+        is_port = parts.port is None or parts.port > 0
+        return is_port and ("[" not in master or ip_address(parts.hostname or "").version == 6)
+    except ValueError:
+        return False
 
 
 def _settings(options: Section) -> dict[str, str]:

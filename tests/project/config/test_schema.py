@@ -35,6 +35,9 @@ BEYOND = frozenset(
         "repository-witness-wrong",
         "selector-broken",
         "selectors-in-a-circle",
+        "spark-server-ipv6-wrong",
+        "spark-server-port-wrong",
+        "spark-server-token-capitals",
         "spark-server-memory",
         "variable-default-not-in-enum",
     }

@@ -4,6 +4,7 @@ A token goes through TLS, or to this machine; to nobody else.
 """
 
 import ipaddress
+import warnings
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -119,6 +120,7 @@ def open_session(place: ServerPlace, token: str | None) -> "SparkSession":
 
     channel = Channel([("grpc.enable_http_proxy", 0)], {"user_id": _USER})
     session: Any = SparkSession(connection=channel, userId=_USER)
+    warnings.filterwarnings("ignore", r"\[RETRIES_EXCEEDED\]")  # the error itself says what failed
     session.client.set_retry_policies(
         [DefaultPolicy(max_retries=_RETRIES, initial_backoff=_FIRST, max_backoff=_LAST)]
     )
