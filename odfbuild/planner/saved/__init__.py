@@ -34,6 +34,7 @@ from odfbuild.planner.saved.codec import (
     NotAPlanError,
     PlanVersionError,
     UnfitValueError,
+    pair,
     read_at,
     require,
     tuple_of,
@@ -311,8 +312,8 @@ def _read_housekeeping(document: object) -> HousekeepingPlan:
     steps = read_at(top, "steps", tuple_of(Form(of.write, lambda step: _possible(of.read(step)))))
     if not steps:
         raise UnfitValueError("there are none", "steps")
-    require(top, "project", "target", "stranded")  # which say of all steps what each step says
-    require(top["target"], "name", "workspace")
+    read_at(top, "project", TEXT)  # which says of all steps what each step says, like these
+    read_at(top, "target", pair(("name", "workspace"), TEXT))
     read_at(top, "stranded", tuple_of(published().of(Stranded)))
     return HousekeepingPlan(steps)
 

@@ -169,6 +169,16 @@ def test_a_value_of_another_type_is_refused_at_its_place(
         assert path in {(key,) for key in document if key.endswith("_version")}
 
 
+@given(housekeeping().filter(lambda saved: not saved.alone), st.data())
+def test_what_is_said_of_all_steps_is_read_as_well(saved: SavedPlan, data: st.DataObject) -> None:
+    document = json.loads(canonical(to_json(saved)))
+    said = [("project",), ("target",), ("target", "name"), ("target", "workspace"), ("stranded",)]
+    path = data.draw(st.sampled_from(said))
+    with pytest.raises(DamagedPlanError) as caught:
+        from_json(altered(document, path, data.draw(st.sampled_from([{"\0": []}, 1.5]))))
+    assert caught.value.path.startswith(spelled(path))
+
+
 @given(saved_plans, st.data())
 def test_what_is_altered_without_its_hash_is_refused(saved: SavedPlan, data: st.DataObject) -> None:
     document = json.loads(canonical(to_json(saved)))
