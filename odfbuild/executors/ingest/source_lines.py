@@ -447,7 +447,7 @@ def _read_file(
     if bad_rows is not None and is_cut:
         lines = _without(lines, _bad_lines(bad_rows.path), name)
     if len(lines) != frame.rows:
-        raise UnknownLinesError(f"the lines of the rows of {name} cannot be told apart")
+        raise UnknownLinesError(f"the lines of the rows of {name} are not distinct")
     return _ReadFile(frame=frame, numbers=lines)
 
 

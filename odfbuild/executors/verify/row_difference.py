@@ -165,10 +165,10 @@ class _SliceRows:
             if parts > 1:
                 rows = rows.filter(pa.array(_spread(rows.select(self._key)) % parts == part))
             found.append(rows)
-        whole = pa.concat_tables(found)
-        comes = pc.is_in(whole.column(self._op), pa.array(sorted(_COMES), pa.int32()))
+        every = pa.concat_tables(found)
+        comes = pc.is_in(every.column(self._op), pa.array(sorted(_COMES), pa.int32()))
         weights = pc.if_else(comes, self._sign, -self._sign).combine_chunks().cast(pa.int64())
-        return whole.select(list(self.columns)), weights
+        return every.select(list(self.columns)), weights
 
 
 def _spread(rows: "pa.Table") -> "np.ndarray[Any, np.dtype[np.uint64]]":

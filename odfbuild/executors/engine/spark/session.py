@@ -333,7 +333,7 @@ class _Host:
         error = None if self.executors is None else self.executors.lost(what)
         if error is not None:
             with _LOCK:
-                self._give_up()
+                _give_up(self)
         return error
 
     def ended(self, what: str) -> JvmFailedError | None:
@@ -344,22 +344,15 @@ class _Host:
         code = None if isinstance(jvm, Attached) else jvm.process.returncode
         error = ended(what, jvm.last_log, self.how.memory or DEFAULT_MEMORY, code)
         with _LOCK:
-            self._give_up()
+            _give_up(self)
         return error
 
     def has_ended(self) -> bool:
         """Say whether the JVM has ended since it was last used; it is used no more then."""
         if self.root is None or not self.jvm.is_over():
             return False
-        self._give_up()
+        _give_up(self)
         return True
-
-    def _give_up(self) -> None:
-        if not self.gone:
-            self.gone = self.failed = True
-            if self in _running:
-                _running.remove(self)
-            self.stop()
 
     def cancel(self) -> None:
         """Cancel the jobs of this process."""
@@ -420,7 +413,7 @@ class _RemoteHost:
         error = self._server.lost(what)
         if error is not None:
             with _LOCK:
-                self._give_up()
+                _give_up(self)
         return error
 
     def ended(self, _: str, /) -> None:
@@ -428,13 +421,6 @@ class _RemoteHost:
 
     def has_ended(self) -> bool:
         return False
-
-    def _give_up(self) -> None:
-        if not self.gone:
-            self.gone = self.failed = True
-            if self in _running:
-                _running.remove(self)
-            self.stop()
 
     def cancel(self) -> None:
         """Interrupt what runs in the sessions of this process."""
@@ -450,6 +436,15 @@ _LOGGER = logging.getLogger("odfbuild.engine")
 _said: set[Diagnostic] = set()
 _LOCK = threading.RLock()
 _running: list[_Host | _RemoteHost] = []  # at most one JVM
+
+
+def _give_up(host: _Host | _RemoteHost) -> None:
+    """Stop what has ended or was lost, which is used no more then."""
+    if not host.gone:
+        host.gone = host.failed = True
+        if host in _running:
+            _running.remove(host)
+        host.stop()
 
 
 def _say_once(found: Diagnostic) -> None:

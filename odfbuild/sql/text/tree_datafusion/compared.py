@@ -56,7 +56,7 @@ _NAMED_OTHERWISE: Final = frozenset({"user", "session_user", "localtime", "local
 
 
 class _OtherFormError(Exception):
-    """A statement of a form whose parts are not told apart."""
+    """A statement of a form that is not divided into parts."""
 
 
 class SaidToken:

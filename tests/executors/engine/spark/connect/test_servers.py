@@ -25,6 +25,13 @@ from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.executors.engine.spark.settings import JAVA_OF_EXECUTORS, StepSize
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.state.workspace import Workspace
+from tests.executors.engine.spark.cluster.test_cluster_faults import (
+    ENDLESS,
+    PATIENCE,
+    QUICK,
+    SOURCE,
+    Rows,
+)
 from tests.executors.engine.spark.connect.server import (
     CLIENT,
     ConnectServer,
@@ -36,25 +43,6 @@ from tests.support.projects import REPOSITORY, environment
 
 pytestmark = pytest.mark.spark
 
-Rows = list[dict[str, Any]]
-PATIENCE = 600.0  # seconds; the machines of tests are busy
-QUICK = "select max(t) as event_time, k, max(v) as v from src group by k"
-_INNER = "aggregate(sequence(1, 10000), 0L, (b, y) -> b + y * x % 7)"
-_OUTER = f"aggregate(sequence(1, 10000), 0L, (a, x) -> a + {_INNER})"
-ENDLESS = f"select max(t) as event_time, k, max({_OUTER} + v) as v from src group by k"
-SOURCE = """\
-kind: DatasetSnapshot
-version: 1
-content:
-  name: src
-  kind: Root
-  metadata:
-    - kind: SetPollingSource
-      fetch: {kind: FilesGlob, path: data/*.csv}
-      read: {kind: Csv, header: true, schema: ["t TIMESTAMP", "k STRING NOT NULL", "v BIGINT"]}
-      merge: {kind: Append}
-    - {kind: SetVocab, eventTimeColumn: t}
-"""
 DERIVED = """\
 kind: DatasetSnapshot
 version: 1
