@@ -26,14 +26,20 @@ if str(CLIENT) not in sys.path:
 
 
 @pytest.fixture(scope="session")
-def token_file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Have a file of properties with the token, which the environment names."""
+def token_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Have a file of properties with the token."""
     path = tmp_path_factory.mktemp("settings") / "spark-cluster.conf"
     path.write_text(properties_text(), "utf-8")
     path.chmod(0o600)
+    return path
+
+
+@pytest.fixture(scope="module", autouse=True)
+def environment(token_file: Path) -> Iterator[None]:
+    """Let the environment name that file while tests of this folder run, and no others."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(VARIABLE, str(path))
-        yield path
+        patch.setenv(VARIABLE, str(token_file))
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -44,9 +50,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
 
 @pytest.fixture(scope="session")
 def remote(
-    server: ConnectServer, token_file: Path, tmp_path_factory: pytest.TempPathFactory
+    server: ConnectServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[SparkEngine]:
-    assert token_file.exists()
     with SparkEngine(tmp_path_factory.mktemp("remote"), master=server.address) as engine:
         yield engine
 

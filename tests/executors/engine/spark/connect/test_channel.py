@@ -86,10 +86,12 @@ def test_a_port_that_nobody_listens_at_is_refused_at_once() -> None:
         check_reachable(provider_of(f"sc://127.0.0.1:{port}"))
 
 
-def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [each for each in sys.modules if each.startswith("pyspark.sql.connect")]:
+@pytest.mark.parametrize("package", ["pandas", "grpc_status"])
+def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
+    loaded = ("pyspark.sql.connect", "pyspark.testing")
+    for name in [each for each in sys.modules if each.startswith(loaded)]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "grpc_status", None)
+    monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ConnectClientError, match="cannot be loaded") as caught:
         require_client()
     assert "odfbuild[connect]" in caught.value.fix

@@ -5,6 +5,7 @@ A token goes through TLS, or to this machine; to nobody else.
 
 import ipaddress
 import warnings
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -24,6 +25,7 @@ class ConnectClientError(EngineFailedError):
     code = "cluster-client"
 
 
+_PACKAGES: Final = ("pandas", "grpc", "grpc_status", "google.rpc.error_details_pb2")
 _PREFIX: Final = "sc://"
 _TLS: Final = "/;use_ssl=true"
 _USER: Final = "odfbuild"
@@ -80,6 +82,8 @@ def check_token(place: ServerPlace, token: str | None) -> None:
 def require_client() -> None:
     """Refuse to go on without the packages of the client.  Raises ConnectClientError."""
     try:
+        for name in _PACKAGES:  # of those that it lacks, PySpark may end the process
+            import_module(name)
         import pyspark.sql.connect.client  # noqa: F401
     except ImportError as error:
         raise ConnectClientError(
