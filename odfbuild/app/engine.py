@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from odfbuild.errors import EngineFailedError, StateError
 from odfbuild.executors.engine.registry import check_master
-from odfbuild.executors.engine.spark.cluster.connect.plugin import PLUGIN, plugin_archive
 from odfbuild.executors.engine.spark.cluster.providers import provider_of
 from odfbuild.executors.engine.spark.jvm.java import find_java
 from odfbuild.executors.engine.spark.jvm.resident import (
@@ -230,6 +229,8 @@ def _not_started(place: ResidentFolder) -> EngineFailedError:
 
 def server_plugin() -> tuple[str, bytes]:
     """Return the class of the plugin for servers of Spark Connect, and the archive that has it."""
+    from odfbuild.executors.engine.spark.cluster.connect.plugin import PLUGIN, plugin_archive
+
     return PLUGIN, plugin_archive()
 
 

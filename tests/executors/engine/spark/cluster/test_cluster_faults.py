@@ -111,16 +111,20 @@ class Project:
         return ended(self.start(**env))
 
     def rows(self, name: str) -> Rows:
-        """Return the rows of a dataset, but for the time of the run; none where it has no head."""
-        root = self.folder / ".odfbuild"
-        found = Workspace(root).open(DatasetAlias.parse(name)) if root.exists() else None
-        if found is None:
-            return []
-        return [
-            row
-            for _, path in found.slices()
-            for row in pq.read_table(path).drop_columns(["system_time"]).to_pylist()
-        ]
+        return rows_of(self.folder, name)
+
+
+def rows_of(project: Path, name: str) -> Rows:
+    """Return the rows of a dataset, but for the time of the run; none where it has no head."""
+    root = project / ".odfbuild"
+    found = Workspace(root).open(DatasetAlias.parse(name)) if root.exists() else None
+    if found is None:
+        return []
+    return [
+        row
+        for _, path in found.slices()
+        for row in pq.read_table(path).drop_columns(["system_time"]).to_pylist()
+    ]
 
 
 def ended(process: "subprocess.Popen[str]") -> tuple[int, str]:

@@ -9,13 +9,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile
 
-import pyarrow.parquet as pq
 import pytest
 
 from odfbuild.errors import OdfBuildError
@@ -23,14 +21,14 @@ from odfbuild.executors.engine.spark.cluster.connect.plugin import plugin_archiv
 from odfbuild.executors.engine.spark.cluster.properties import VARIABLE
 from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.executors.engine.spark.settings import JAVA_OF_EXECUTORS, StepSize
-from odfbuild.odf.refs import DatasetAlias
-from odfbuild.state.workspace import Workspace
 from tests.executors.engine.spark.cluster.test_cluster_faults import (
     ENDLESS,
-    PATIENCE,
     QUICK,
     SOURCE,
     Rows,
+    ended,
+    rows_of,
+    wait_until,
 )
 from tests.executors.engine.spark.connect.server import (
     CLIENT,
@@ -192,28 +190,7 @@ class Project:
         return ended(self.start(*given, **env))
 
     def rows(self, name: str) -> Rows:
-        """Return the rows of a dataset, but for the time of the run; none where it has no head."""
-        root = self.folder / ".odfbuild"
-        found = Workspace(root).open(DatasetAlias.parse(name)) if root.exists() else None
-        if found is None:
-            return []
-        return [
-            row
-            for _, path in found.slices()
-            for row in pq.read_table(path).drop_columns(["system_time"]).to_pylist()
-        ]
-
-
-def ended(process: "subprocess.Popen[str]") -> tuple[int, str]:
-    said, _ = process.communicate(timeout=PATIENCE)
-    return process.returncode, said
-
-
-def wait_until(reached: Callable[[], bool]) -> None:
-    until = time.monotonic() + PATIENCE
-    while not reached():
-        assert time.monotonic() < until
-        time.sleep(0.5)
+        return rows_of(self.folder, name)
 
 
 @pytest.mark.slow

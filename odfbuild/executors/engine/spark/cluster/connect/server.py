@@ -193,7 +193,7 @@ class RemoteServer:
             self._check_versions(answer(session, "version"))
         except EngineFailedError:
             raise
-        except Exception as error:
+        except Exception as error:  # of gRPC, PySpark or Python, as the client has it
             raise self._refusal(error) from None
         self._set(session)
         self._probe(session)
@@ -268,7 +268,7 @@ class RemoteServer:
                 self._look_around(session, place.path, place.token)
             except EngineFailedError:
                 raise
-            except Exception as error:
+            except Exception as error:  # of gRPC, PySpark or Python, as the client has it
                 lines = str(error).splitlines() or [type(error).__name__]
                 raise self._unshared(place.path, lines[0]) from None
         self._known = ids
