@@ -31,6 +31,7 @@ from odfbuild.odf.opaque import refuse_opaque
 from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.maintenance.compaction import ChainRewrite, Keep, Merge
+from odfbuild.state.chain.checked_files import hash_written
 from odfbuild.state.chain.commit_request import CommitRequest, StagedFile
 from odfbuild.state.chain.dataset import Dataset, NoteState
 from odfbuild.state.chain.stores import InconsistentSliceError
@@ -128,13 +129,14 @@ def _merge_slices(
         for batch in _rows(dataset, merge, schema, offsets):
             hasher.update(batch)
             writer.write(batch)
+    physical_hash, mark = hash_written(path)
     made = DataSlice(
         logical_hash=hasher.finish(),
-        physical_hash=writer.physical_hash(),
+        physical_hash=physical_hash,
         offset_interval=interval,
         size=path.stat().st_size,
     )
-    return made, StagedFile(path, made.physical_hash, "data")
+    return made, StagedFile(path, physical_hash, "data", mark)
 
 
 def _rows(

@@ -6,9 +6,8 @@ newer names of encodings and unsigned integers to format version 2, so it writes
 version number at the start of the footer is set back.
 """
 
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
@@ -19,16 +18,14 @@ import pyarrow.parquet as pq
 
 from odfbuild.executors.data.conformance import conform, null_column
 from odfbuild.executors.data.frames import file_batches
-from odfbuild.host.files import open_regular
 from odfbuild.odf.events import DataSchema
 from odfbuild.odf.hashing import LogicalHasher
-from odfbuild.odf.identity import Multicodec, Multihash
+from odfbuild.odf.identity import Multihash
 from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.state.chain.checked_files import FileMark, mark_of
 
 GROUP_ROWS = 1 << 20
 GROUP_BYTES = 32 << 20
-READ_BYTES = 1 << 20
 _MOST = 4096  # footers that are kept
 
 
@@ -63,8 +60,7 @@ def write_groups(writer: FileWriter, groups: Iterable[pa.Table], group_rows: int
 class SliceWriter:
     """Writes batches of one schema into a file; a context manager, the file is whole after it.
 
-    Full row groups are written by a thread of their own, one at a time, and what has reached the
-    file is hashed by another: `physical_hash` is there at the end.
+    Full row groups are written by a thread of their own, one at a time.
     """
 
     def __init__(self, path: Path, schema: pa.Schema, *, plain: str) -> None:
@@ -72,9 +68,8 @@ class SliceWriter:
         self._held: list[pa.RecordBatch] = []
         self._rows = 0
         self._bytes = 0
-        self._threads: ThreadPoolExecutor | None = None
+        self._thread: ThreadPoolExecutor | None = None
         self._writing: Future[None] | None = None
-        self._hash = _FileHash(path)
         leaves = [leaf for field in schema for leaf in _leaves(field) if leaf != plain]
         self._writer = FileWriter(
             path,
@@ -104,14 +99,10 @@ class SliceWriter:
             try:
                 self._writer.close()
             finally:
-                if self._threads is not None:
-                    self._threads.shutdown()
+                if self._thread is not None:
+                    self._thread.shutdown()
         if error is None:
             _set_format_version(self._path)
-
-    def physical_hash(self) -> Multihash:
-        """Return the hash of the finished file."""
-        return self._hash.finish()
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add rows; they reach the file a row group at a time."""
@@ -131,10 +122,10 @@ class SliceWriter:
 
     def _flush(self) -> None:
         """Hand the held rows to the writing thread, once it is done with the ones before."""
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(2, "slice")
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, "slice")
         self._wait()
-        self._writing = self._threads.submit(self._put, self._take_batches())
+        self._writing = self._thread.submit(self._put, self._take_batches())
 
     def _take_batches(self) -> list[pa.RecordBatch]:
         taken = self._held
@@ -144,41 +135,10 @@ class SliceWriter:
     def _put(self, batches: list[pa.RecordBatch]) -> None:
         if batches:
             self._writer.write_table(pa.Table.from_batches(batches), GROUP_ROWS)
-        if self._threads is not None:
-            self._hash.follow(self._threads)
 
     def _wait(self) -> None:
         if self._writing is not None:
             self._writing.result()
-
-
-class _FileHash:
-    """SHA3-256 over a growing file, computed behind its end; the footer comes last."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._sha3 = hashlib.sha3_256()
-        self._done = 0
-        self._running: Future[None] | None = None
-
-    def follow(self, threads: Executor) -> None:
-        """Hash what the file holds now, in another thread, unless it is still at it."""
-        if self._running is None or self._running.done():
-            self._running = threads.submit(self._advance, self._path.stat().st_size)
-
-    def finish(self) -> Multihash:
-        if self._running is not None:
-            self._running.result()
-        self._advance(self._path.stat().st_size)
-        return Multihash(int(Multicodec.SHA3_256), self._sha3.digest())
-
-    def _advance(self, end: int) -> None:
-        with open_regular(self._path) as file:
-            file.seek(self._done)
-            while self._done < end:
-                data = file.read(min(READ_BYTES, end - self._done))
-                self._sha3.update(data)
-                self._done += len(data)
 
 
 def read_slices(

@@ -43,6 +43,7 @@ from odfbuild.odf.hashing import LogicalHasher
 from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.odf.schema.arrow_bytes import arrow_bytes
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.state.chain.checked_files import HashedMark, hash_written
 from odfbuild.state.chain.commit_request import StagedFile
 from odfbuild.values import dataclass
 
@@ -104,8 +105,8 @@ class SealedSlice:
     """One slice, the file that it is in, and the latest event time of its rows.
 
     `first` and `last` are the operations of its first and last record; `takes_back` tells whether
-    any of them is a -R or -C.  `cut` has the first time of each column that was cut.  `held` keeps
-    what the file may be copied from.
+    any of them is a -R or -C.  `cut` has the first time of each column that was cut.  `mark` shows
+    whether the file is as it was when it was hashed.  `held` keeps what it may be copied from.
     """
 
     data: DataSlice
@@ -115,6 +116,7 @@ class SealedSlice:
     last: int
     takes_back: bool
     cut: tuple[Cut, ...] = ()
+    mark: HashedMark | None = dataclasses.field(default=None, compare=False)
     held: object = dataclasses.field(default=None, compare=False, repr=False)
 
 
@@ -296,9 +298,11 @@ def _seal_piece(piece: SlicePiece) -> SealedSlice:
     first, last = rules.first_op, rules.tail.op
     assert latest is not None  # noqa: S101 - a piece has rows, and all have an event time
     assert first is not None and last is not None  # noqa: S101 - and an operation
+    logical_hash = hasher.finish()
+    physical_hash, mark = hash_written(piece.into)
     data = DataSlice(
-        logical_hash=hasher.finish(),
-        physical_hash=writer.physical_hash(),
+        logical_hash=logical_hash,
+        physical_hash=physical_hash,
         offset_interval=OffsetInterval(piece.start, piece.start + piece.frame.rows - 1),
         size=piece.into.stat().st_size,
     )
@@ -310,6 +314,7 @@ def _seal_piece(piece: SlicePiece) -> SealedSlice:
         last=last,
         takes_back=rules.takes_back,
         cut=tuple(fine.first.values()),
+        mark=mark,
     )
 
 
@@ -392,4 +397,6 @@ def schema_events(state: ChainState, sealed: Sealed | None) -> tuple[MetadataEve
 def staged_files(sealed: Sealed | None) -> tuple[StagedFile, ...]:
     """Return the files of the slices, in their order."""
     slices = () if sealed is None else sealed.slices
-    return tuple(StagedFile(each.path, each.data.physical_hash, "data") for each in slices)
+    return tuple(
+        StagedFile(each.path, each.data.physical_hash, "data", each.mark) for each in slices
+    )

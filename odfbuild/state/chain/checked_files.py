@@ -26,11 +26,13 @@ from typing import Final, NamedTuple
 
 from odfbuild.host.files import why_irregular
 from odfbuild.odf.identity import Multihash
-from odfbuild.state.chain.objects import UnreadableObjectError, hash_files, unreadable
+from odfbuild.state.chain.objects import UnreadableObjectError, hash_file, hash_files, unreadable
 from odfbuild.state.files.disk import pending, read_file
+from odfbuild.values import dataclass
 
 VERIFY_READS: Final = "ODFBUILD_VERIFY_READS"
 _TICK: Final = 20_000_000  # ns: two writes that are nearer may leave the same times
+_WORTH_A_WAIT: Final = 16 << 20  # bytes, which take longer to hash than a tick
 _SPARE: Final = 256  # lines that are outdated before a file is written again
 
 
@@ -74,6 +76,39 @@ class _DatedMark(NamedTuple):
     def still_holds(self, path: Path) -> bool:
         """Tell whether nobody can have written to the file since."""
         return self.mark == mark_of(path) and self.mark.ctime + _TICK < self.at
+
+
+@dataclass(frozen=True, slots=True)
+class HashedMark:
+    """The mark of a file that a process wrote and then hashed; to another process it says nothing.
+
+    That may be one of another machine, which does not know what is seen of the file here.
+    """
+
+    mark: FileMark
+    process: int
+
+    def still_holds(self, path: Path) -> bool:
+        """Tell whether this process hashed the file, and nobody can have written to it since."""
+        try:
+            return self.process == os.getpid() and self.mark == _own_mark(path)
+        except (OSError, UnreadableObjectError):
+            return False
+
+
+def hash_written(path: Path) -> tuple[Multihash, HashedMark | None]:
+    """Return the hash of a file that was just written, and the mark of the bytes that were hashed.
+
+    A small file has no mark: hashing it twice takes less time than waiting until a later write
+    would have other times.
+    """
+    if path.stat().st_size < _WORTH_A_WAIT:
+        return hash_file(path), None
+    written = _own_mark(path).ctime
+    time.sleep(min(max(0, written + _TICK - time.time_ns()), _TICK) / 1_000_000_000)
+    look = _DatedMark.at_file(path)
+    hash = hash_file(path)
+    return hash, HashedMark(look.mark, os.getpid()) if look.still_holds(path) else None
 
 
 class CheckedFiles:

@@ -54,11 +54,15 @@ def sizes_of(stores: Stores) -> Sizes | None:
 
 
 def check_files(prepared: CommitRequest, stores: Stores) -> None:
-    """Refuse events of which the staged files are not what they say."""
+    """Refuse events of which the staged files are not what they say.
+
+    Files are hashed, but for those that are as they were when this process hashed them.
+    """
     staged: dict[tuple[str, Multihash], StagedFile] = {
         (each.kind, each.hash): each for each in prepared.files
     }
-    places = [(each.hash, _place(each, stores)) for each in prepared.files]
+    unknown = [e for e in prepared.files if e.mark is None or not e.mark.still_holds(e.path)]
+    places = [(each.hash, _place(each, stores)) for each in unknown]
     for (hash, path), actual in zip(places, hash_files(places), strict=True):
         if actual != hash:
             raise CorruptObjectError(hash, actual, str(path))

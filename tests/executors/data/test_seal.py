@@ -16,7 +16,13 @@ from odfbuild.executors.data import parquet as slice_files
 from odfbuild.executors.data.checks.rows import RowRules, SliceTerms
 from odfbuild.executors.data.frames import FilePart, Frame
 from odfbuild.executors.data.parquet import read_slices, scan_slices
-from odfbuild.executors.data.seal import NullValuesError, Sealed, TextNotUtf8Error, seal
+from odfbuild.executors.data.seal import (
+    NullValuesError,
+    Sealed,
+    TextNotUtf8Error,
+    seal,
+    staged_files,
+)
 from odfbuild.executors.data.slice_schema import BadInputSchemaError
 from odfbuild.odf.events import (
     DataField,
@@ -31,6 +37,7 @@ from odfbuild.odf.schema.columns import SchemaEvolutionError, evolve, system_fie
 from odfbuild.odf.schema.ddl import parse_ddl
 from odfbuild.odf.schema.types import type_name
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.state.chain import checked_files
 from tests.support.cases import load
 
 NOON = Timestamp.parse("2020-01-01T12:00:00Z")
@@ -370,6 +377,15 @@ def test_both_hashes_are_those_of_the_file_as_readers_see_it(tmp_path: Path) -> 
     assert sealed.slice.logical_hash == logical_hash(_read(sealed))
     assert sealed.slice.physical_hash == physical_hash(_path(sealed))
     assert sealed.slice.size == _path(sealed).stat().st_size
+
+
+def test_a_large_slice_is_staged_with_the_mark_of_what_was_hashed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checked_files, "_WORTH_A_WAIT", 1)
+    (staged,) = staged_files(_seal(_with(**SAMPLES), tmp_path))
+    assert staged.mark is not None
+    assert staged.mark.still_holds(staged.path)
 
 
 def test_readers_report_the_schema_that_was_sealed(tmp_path: Path) -> None:

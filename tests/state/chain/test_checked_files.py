@@ -2,12 +2,21 @@
 
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from odfbuild.odf.identity import Multihash
-from odfbuild.state.chain.checked_files import VERIFY_READS, CheckedFiles, FileMark, mark_of
+from odfbuild.state.chain import checked_files
+from odfbuild.state.chain.checked_files import (
+    VERIFY_READS,
+    CheckedFiles,
+    FileMark,
+    HashedMark,
+    hash_written,
+    mark_of,
+)
 from odfbuild.state.chain.objects import hash_file
 
 
@@ -118,3 +127,56 @@ def test_where_nothing_can_be_written_the_process_remembers(
     checked = CheckedFiles(tmp_path / "blocked" / "fed01")
     checked.unlike([file])
     assert checked.unknown([file]) == ()
+
+
+def _written(path: Path, monkeypatch: pytest.MonkeyPatch) -> HashedMark:
+    """Write a file that counts as large, and return the mark of its hash."""
+    monkeypatch.setattr(checked_files, "_WORTH_A_WAIT", 1)
+    path.write_bytes(b"rows" * 1000)
+    hash, mark = hash_written(path)
+    assert hash == hash_file(path)
+    assert mark is not None
+    return mark
+
+
+def test_a_file_that_was_written_and_hashed_here_is_known_until_somebody_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "slice"
+    mark = _written(path, monkeypatch)
+    assert mark.still_holds(path)
+    before = path.stat()
+    path.write_bytes(b"rowz" * 1000)  # at once, and as large as before
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert not mark.still_holds(path)
+    path.unlink()
+    assert not mark.still_holds(path)
+
+
+def test_a_mark_of_another_process_says_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "slice"
+    mark = _written(path, monkeypatch)
+    assert not replace(mark, process=os.getppid()).still_holds(path)
+
+
+def test_a_file_that_changes_while_it_is_hashed_has_no_mark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def changing(path: Path) -> Multihash:
+        found = hash_file(path)
+        path.write_bytes(b"rowz" * 1000)
+        return found
+
+    monkeypatch.setattr(checked_files, "_WORTH_A_WAIT", 1)
+    monkeypatch.setattr(checked_files, "hash_file", changing)
+    path = tmp_path / "slice"
+    path.write_bytes(b"rows" * 1000)
+    assert hash_written(path)[1] is None
+
+
+def test_a_small_file_is_not_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "slice"
+    path.write_bytes(b"rows")
+    assert hash_written(path) == (hash_file(path), None)

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -16,11 +17,18 @@ from odfbuild.odf.chain.errors import ChainProfile, NoOpEventError, RejectedBloc
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import AddData, DatasetKind, ExecuteTransform, Seed, SetInfo, SetLicense
 from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.state.chain import checked_files, stores
+from odfbuild.state.chain.checked_files import hash_written
 from odfbuild.state.chain.commit_request import CommitRequest, StagedFile
 from odfbuild.state.chain.dataset import Dataset, ForeignChainError, NotInChainError
 from odfbuild.state.chain.heads import HeadMovedError, MemoryHeads
 from odfbuild.state.chain.index import Index
-from odfbuild.state.chain.objects import CorruptObjectError, MemoryObjects, MissingObjectError
+from odfbuild.state.chain.objects import (
+    CorruptObjectError,
+    MemoryObjects,
+    MissingObjectError,
+    hash_files,
+)
 from odfbuild.state.chain.stores import InconsistentSliceError, Stores
 from tests.support.data.chains import (
     NOON,
@@ -240,6 +248,40 @@ def test_a_file_that_changed_since_it_was_hashed_is_refused(tmp_path: Path) -> N
     with prepared.files[0].path.open("ab") as file:
         file.write(b"x")
     refused(dataset, state, prepared, CorruptObjectError, "hash to")
+
+
+def test_a_file_that_is_as_it_was_when_it_was_hashed_here_is_not_hashed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset, state, prepared = seeded(tmp_path)
+    monkeypatch.setattr(checked_files, "_WORTH_A_WAIT", 1)
+    data, checkpoint = prepared.files
+    hash, mark = hash_written(data.path)
+    assert hash == data.hash
+    files = (replace(data, mark=mark), checkpoint)
+    hashed: list[Path] = []
+
+    def noted(places: Sequence[tuple[Multihash, Path]]) -> Iterator[Multihash]:
+        hashed.extend(path for _, path in places)
+        return hash_files(places)
+
+    monkeypatch.setattr(stores, "hash_files", noted)
+    dataset.commit(replace(prepared, files=files), on=state)
+    assert hashed == [checkpoint.path]
+    verified(dataset)
+
+
+def test_a_file_that_changed_since_it_was_hashed_here_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset, state, prepared = seeded(tmp_path)
+    monkeypatch.setattr(checked_files, "_WORTH_A_WAIT", 1)
+    data, checkpoint = prepared.files
+    files = (replace(data, mark=hash_written(data.path)[1]), checkpoint)
+    content = bytearray(data.path.read_bytes())
+    content[10] ^= 1
+    data.path.write_bytes(content)
+    refused(dataset, state, replace(prepared, files=files), CorruptObjectError, "hash to")
 
 
 def test_a_file_that_is_gone_is_refused(tmp_path: Path) -> None:
