@@ -79,6 +79,7 @@ def spark_errors(
     doing: str, sent: Sequence[SentQuery] = (), log: Path | None = None
 ) -> Iterator[None]:
     """Turn what Spark raises inside into our errors; `doing` completes "Spark failed to"."""
+    import pyspark  # noqa: F401 - before its parts: who imports one first keeps a part from others
     from py4j.protocol import Py4JError, Py4JJavaError
     from pyspark.errors import PySparkException
 

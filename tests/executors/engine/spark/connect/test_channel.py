@@ -1,5 +1,6 @@
 """Where a server is, and who may see the token on its way."""
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -22,6 +23,9 @@ from odfbuild.executors.engine.spark.cluster.providers import (
     check_reachable,
     provider_of,
 )
+from tests.executors.engine.spark.connect.server import CLIENT
+from tests.support.effort import examples
+from tests.support.projects import REPOSITORY, environment
 from tests.support.servers.object_store import free_ports
 
 TOKEN = "x" * 32
@@ -95,3 +99,47 @@ def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, pac
     with pytest.raises(ConnectClientError, match="cannot be loaded") as caught:
         require_client()
     assert "odfbuild[connect]" in caught.value.fix
+
+
+_FIRST = """
+import random, sys, threading, time
+import grpc, grpc_status, pandas, py4j.protocol
+from odfbuild.executors.engine.spark.cluster.connect.channel import require_client
+from odfbuild.executors.engine.spark.errors import spark_errors
+
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "pyspark":
+            time.sleep(draw.random() * 0.004)
+
+def step():
+    with spark_errors("run"):
+        pass
+
+def run(work):
+    try:
+        time.sleep(draw.random() * 0.01)
+        work()
+    except BaseException as error:
+        print(repr(error))
+
+draw = random.Random(int(sys.argv[1]))
+sys.meta_path.insert(0, Slow())
+threads = [threading.Thread(target=run, args=(work,)) for work in (require_client, step, step)]
+for each in threads:
+    each.start()
+for each in threads:
+    each.join()
+"""
+
+
+def test_a_step_and_the_start_of_a_session_may_load_pyspark_at_once() -> None:
+    for seed in range(examples(4, 100)):
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", _FIRST, str(seed)],
+            env=environment(PYTHONPATH=f"{REPOSITORY}:{CLIENT}"),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), seed

@@ -84,7 +84,8 @@ def require_client() -> None:
     try:
         for name in _PACKAGES:  # of those that it lacks, PySpark may end the process
             import_module(name)
-        import pyspark.sql.connect.client  # noqa: F401
+        import pyspark
+        import pyspark.sql.connect.client  # noqa: F401 - after it, as threads may both be first
     except ImportError as error:
         raise ConnectClientError(
             what="the client of Spark Connect cannot be loaded",
