@@ -8,12 +8,12 @@ import pyarrow as pa
 import pytest
 
 from odfbuild.cli.arguments.context import ProjectArguments
-from odfbuild.cli.commands.check.check import project_report
 from odfbuild.cli.editor.project import EditedProject
 from odfbuild.errors import InvalidQueryError
 from odfbuild.executors.engine.analysis import Analysis
 from odfbuild.executors.engine.protocol import engine_version
 from odfbuild.planner.saved.forms import diagnostic_json
+from tests.cli.editor.client import COMMANDS
 from tests.support.engines import FakeEngine
 from tests.support.process.inside import Inside, lay_out
 from tests.support.projects import odfbuild
@@ -70,13 +70,13 @@ def test_of_alike_queries_none_stands_for_one_whose_input_has_other_system_colum
         "datasets/y.yaml": derivative("y", "other", query=query, engine="datafusion"),
     }
     project = lay_out(tmp_path / "project", files)
-    edited = EditedProject(project, ProjectArguments(), project_report)
+    edited = EditedProject(project, ProjectArguments(), COMMANDS)
     for text in (files["datasets/x.yaml"], None, f"# {files['datasets/x.yaml']}", None):
         lay_out(project, {"datasets/x.yaml": text})
         done = odfbuild("check", "-o", "json", cwd=project)
         found = [(each["code"], str(each)) for each in json.loads(done.out)["findings"]]
         assert any(c == "invalid-query" and "y.yaml" in e for c, e in found), (text, done.out)
-        shown = [diagnostic_json(each) for each in edited.findings({})]
+        shown = [diagnostic_json(each) for each in edited.report({}).found]
         assert shown == json.loads(done.out)["findings"]
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from functools import partial
 from time import time_ns
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,7 @@ from odfbuild.app.plan.sources import Files, Links, linked_uses, look, with_fore
 from odfbuild.errors import Diagnostic, Level, OdfBuildError, ProjectErrors
 from odfbuild.executors.engine.quick_columns import QuickColumns
 from odfbuild.executors.ingest.fetch.late_files import SkippedFiles
+from odfbuild.host.reading_session import made_of
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import SetPollingSource
 from odfbuild.odf.identity import DatasetId, Multihash
@@ -39,7 +41,13 @@ from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff.chain_definitions import imagined
 from odfbuild.planner.evolution.gate import Allowance
 from odfbuild.planner.exclusion import LeftOut, Plannable, Wrong, plannable, with_left_out
-from odfbuild.planner.make_plan import GateTerms, PlanTerms, make_plan, project_hash
+from odfbuild.planner.make_plan import (
+    GateTerms,
+    PlanTerms,
+    definition_text,
+    hash_of,
+    make_plan,
+)
 from odfbuild.planner.plan import Append, Plan
 from odfbuild.planner.plan.policy import last_names
 from odfbuild.planner.plan.remote_inputs import NONE_REMOTE, LookMode, RemoteStates
@@ -56,6 +64,7 @@ from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.app.plan.query_errors import JudgedDefinitions
+    from odfbuild.repositories.inputs import RemoteInputs
 
 _NONE_PASSED: Mapping[DatasetAlias, SkippedFiles] = {}
 
@@ -149,9 +158,7 @@ def _plan_of_workspace(
             whole = load(project, known, partly=True)
             wrong = wrong_of(project, whole, heads)
         remote = looked.remote
-        if barred := barred_readers(whole, looked):
-            wrong = _with(project, wrong, barred, current)
-            current = without_inputs(whole, looked, current)
+        wrong, current = _without_barred(project, whole, looked, wrong, current)
     found = work_out(project, asked, whole, current, wrong, remote)
     rest = found.rest
     seen = None
@@ -226,6 +233,24 @@ def work_out(
     return WorkedOut(foreseen, rest, files_seen, is_checked=not judged.unchecked)
 
 
+def plan_definitions(
+    project: Opened, whole: Project, current: Mapping[DatasetAlias, ChainState]
+) -> Plan:
+    """Return the plan of the definitions alone, of a project as it was read.
+
+    No source is looked at, and nobody is asked.  A definition that no plan can have is an error
+    among the notes.  Raises ProjectErrors.
+    """
+    wrong, remote = wrong_of(project, whole), NONE_REMOTE
+    if any(each.remote for each in whole.declared):
+        looked = look_up_inputs(project, whole, current, "offline")
+        remote = looked.remote
+        wrong, current = _without_barred(project, whole, looked, wrong, current)
+    asked = PlanRequest(metadata_only=True, refresh=False, repositories="offline", validates=False)
+    found = work_out(project, asked, whole, current, wrong, remote)
+    return with_left_out(found.plan, found.rest.left_out)
+
+
 def _heads(project: Opened) -> tuple[str, Mapping[DatasetId, Multihash], HeadTable]:
     """Return the mark of the names, the heads, and these with facts from before they were read."""
     names, now = project.workspace.names_mark(), time_ns()
@@ -271,6 +296,20 @@ def _with(
     names = {**wrong.names, **{alias: state.dataset for alias, state in current.items()}}
     moved = last_names(project.policy.moved)
     return replace(wrong, names=names, moved=moved, refused={**wrong.refused, **refused})
+
+
+def _without_barred(
+    project: Opened,
+    whole: Project,
+    looked: "RemoteInputs",
+    wrong: Wrong,
+    current: Mapping[DatasetAlias, ChainState],
+) -> tuple[Wrong, Mapping[DatasetAlias, ChainState]]:
+    """Return what is wrong and the chains, given inputs of repositories that cannot be used."""
+    barred = barred_readers(whole, looked)
+    if not barred:
+        return wrong, current
+    return _with(project, wrong, barred, current), without_inputs(whole, looked, current)
 
 
 def _by_new_names(
@@ -338,7 +377,7 @@ def _plan_of(
         current=current,
         sources=looks,
         engines=engines(),
-        project_hash=project_hash(loaded.declared),
+        project_hash=hash_of(map(_definition_text, loaded.declared)),
         wanted=PlanTerms(
             data=not asked.metadata_only,
             against=against,
@@ -381,6 +420,10 @@ def _plan_of(
         target=project.target,
         workspace=project.config.target(project.target).workspace,
     )
+
+
+def _definition_text(each: Declared) -> str:
+    return made_of(("definition", each.alias), (each,), None, partial(definition_text, each))
 
 
 def _pull_origins(

@@ -1,15 +1,17 @@
-"""Code actions: replacement of wrong names by those that a finding suggests."""
+"""Code actions: names that a finding suggests, and acceptances of findings of the gate."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from datetime import date
 from typing import Final
 
 from lsprotocol import types
 
 from odfbuild.cli.editor.diagnostics import SOURCE
 from odfbuild.cli.editor.positions import DocumentText
+from odfbuild.odf.refs import DatasetAlias
 
 _MEANT: Final = re.compile(r"did you mean (?:'([^'\n]{1,200})'|(\w{1,200})\(\))\?")
 _QUOTES: Final = ("'", '"', "`")
@@ -36,6 +38,31 @@ def actions(
             is_preferred=True,
             edit=types.WorkspaceEdit(changes={uri: [edit]}),
         )
+
+
+def accepted_finding(found: types.Diagnostic) -> tuple[str, DatasetAlias, str | None] | None:
+    """Return what an acceptance of a finding is of: rule, dataset, column; None if it has none."""
+    data = found.data
+    if not isinstance(data, dict) or found.source != SOURCE:
+        return None
+    return str(found.code), DatasetAlias.parse(data["dataset"]), data["column"]
+
+
+def acceptance(
+    found: types.Diagnostic,
+    finding: tuple[str, DatasetAlias, str | None],
+    until: date,
+    edit: types.WorkspaceEdit,
+) -> types.CodeAction:
+    """Return the acceptance of a finding by an edit of the project file."""
+    code, dataset, column = finding
+    place = f"{dataset}" if column is None else f"{dataset}, column {column}"
+    return types.CodeAction(
+        title=f"Accept {code} of {place} until {until} (odfbuild.yaml)",
+        kind=types.CodeActionKind.QuickFix,
+        diagnostics=[found],
+        edit=edit,
+    )
 
 
 def _is_about(what: str, name: str) -> bool:

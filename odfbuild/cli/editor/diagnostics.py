@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 from lsprotocol import types
 
 from odfbuild.cli.editor.positions import range_of
-from odfbuild.cli.formats.findings import FindingLine, message_lines, of_diagnostics
-from odfbuild.errors import Diagnostic, Level, SourceSpan
+from odfbuild.cli.formats.check import CheckReport
+from odfbuild.cli.formats.findings import FindingLine, message_lines, of_diagnostics, of_hit
+from odfbuild.errors import Level, SourceSpan
 from odfbuild.project import PROJECT_FILE
 
 SOURCE: Final = "odfbuild"
@@ -30,15 +31,21 @@ Lines = Callable[[str, int], str | None]
 
 
 def diagnostics_by_file(
-    found: Sequence[Diagnostic], root: Path, uri: Callable[[Path], str], lines: Lines, encoding: str
+    report: CheckReport,
+    root: Path,
+    uri: Callable[[Path], str],
+    lines: Lines,
+    encoding: str,
 ) -> Mapping[str, list[types.Diagnostic]]:
     """Return findings of a project by file; those without a place are at the top of its settings.
 
     Files are named as in findings, relative to `root`; `uri` returns the client's name of a file.
     """
     by_file: dict[str, list[types.Diagnostic]] = {}
-    for each, as_found in zip(of_diagnostics(found), found, strict=True):
-        span = as_found.span or SourceSpan(file=PROJECT_FILE, line=1)  # with the line as it is
+    spans = [*(each.span for each in report.found), *(each.span for each in report.hits)]
+    found = (*of_diagnostics(report.found), *map(of_hit, report.hits))
+    for each, place in zip(found, spans, strict=True):
+        span = place or SourceSpan(file=PROJECT_FILE, line=1)
         by_file.setdefault(span.file, []).append(
             types.Diagnostic(
                 range=range_of(span, _line(span, lines), encoding),
@@ -48,9 +55,17 @@ def diagnostics_by_file(
                 message="\n".join(_text(each)),
                 related_information=list(_related_positions(each, root, uri, lines, encoding))
                 or None,
+                data=_finding_data(each),
             )
         )
     return by_file
+
+
+def _finding_data(each: FindingLine) -> dict[str, str | None] | None:
+    """Return what an acceptance of a finding needs; None of one that the gate has no say in."""
+    if each.judged is None:
+        return None
+    return {"dataset": str(each.dataset), "column": each.column}
 
 
 def _text(each: FindingLine) -> Iterator[str]:

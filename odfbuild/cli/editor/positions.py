@@ -49,6 +49,11 @@ def range_of(span: SourceSpan, line: str | None, encoding: str) -> Range:
     return Range(Position(row, start), Position(row, end))
 
 
+def meet(one: Range, other: Range) -> bool:
+    """Tell whether two ranges have a position in common, their ends included."""
+    return one.start <= other.end and other.start <= one.end
+
+
 class DocumentText:
     """A text with its lines, divided as by the protocol and YAML: by LF, CR LF and CR only."""
 

@@ -1,4 +1,4 @@
-"""Edited project: findings of `odfbuild check` in a project whose files are open in an editor.
+"""Edited project: findings of a check and of the gate in a project that is open in an editor.
 
 Nothing is written and no object store is accessed: the workspace is only read; one in an object
 store is used as this machine saw it last.
@@ -9,22 +9,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from odfbuild.app.load_project import granted_at, load
 from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.editor.names import ReadDefinitions
+from odfbuild.cli.editor.workspace import EditedWorkspace, KnownChains
 from odfbuild.cli.formats.check import CheckReport
-from odfbuild.errors import Diagnostic, InternalError, OdfBuildError
+from odfbuild.errors import InternalError, OdfBuildError
 from odfbuild.executors.engine.quick_columns import quick_asker, quick_engine_names
 from odfbuild.host.files import MOST
 from odfbuild.host.reading_session import ReadingSession, read_shown
+from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.project import PROJECT_FILE
+from odfbuild.project.config.project_file import parse_config
 from odfbuild.project.opened import Opened, open_project
+from odfbuild.project.yaml import decode
 from odfbuild.project.yaml.edit import Change, edited_bytes
-from odfbuild.state.chain.index import Index
+from odfbuild.values import dataclass
 
 
 class Judge(Protocol):
@@ -36,6 +41,7 @@ class Judge(Protocol):
         opened: Callable[[ProjectArguments], Opened],
         *,
         against: str | None,
+        gate: bool,
     ) -> CheckReport:
         """Return the findings in the project of some arguments, opened by a function."""
 
@@ -56,41 +62,81 @@ Rename: TypeAlias = Callable[[Opened, Sequence[Declared], str, str], Mapping[str
 """The edits that give a dataset of a project another name, by file."""
 
 
+class Acceptance(Protocol):
+    """The edits of the project file that accept a finding, and the last day on which they do."""
+
+    @property
+    def changes(self) -> Sequence[Change]:
+        """The edits; none if the finding is accepted."""
+
+    @property
+    def until(self) -> date:
+        """The day."""
+
+
+Accept: TypeAlias = Callable[[Opened, tuple[str, DatasetAlias, str | None]], Acceptance]
+"""How a project accepts a finding: the code of a rule, a dataset, and a column if it is of one."""
+
+
+@dataclass(frozen=True, slots=True)
+class EditorCommands:
+    """The commands of which an editor shows the results: a check, a rename, an acceptance."""
+
+    judge: Judge
+    rename: Rename
+    accept: Accept
+
+
+@dataclass(frozen=True, slots=True)
+class FileEdit:
+    """A file before and after some edits."""
+
+    path: Path
+    before: bytes
+    after: bytes
+
+
 class EditedProject:
     """A project whose files may have other texts in an editor.
 
-    `given` has its target and variables, `judge` is the check, `against` a reviewed revision: the
-    project can permit itself only what that revision permits, too.
+    `given` has its target and variables, `against` is a reviewed revision: the project can permit
+    itself only what that revision permits, too.
     """
 
     def __init__(
-        self, root: Path, given: ProjectArguments, judge: Judge, against: str | None = None
+        self,
+        root: Path,
+        given: ProjectArguments,
+        commands: EditorCommands,
+        against: str | None = None,
     ) -> None:
         self.root = root
         self._given = replace(given, directory=root)
-        self._judge = judge
+        self._commands = commands
         self._against = against
         self._session = ReadingSession()
-        self._states: dict[Path, Index] = {}  # in memory, of each workspace that was read
+        self._chains: dict[Path, KnownChains] = {}  # of each workspace that was read
 
     def exists(self) -> bool:
         """Return whether the project exists now."""
         return _has_project(self.root)
 
-    def findings(self, unsaved: Mapping[str, bytes]) -> tuple[Diagnostic, ...]:
-        """Return the findings of a check, given the texts of an editor by absolute path.
+    def report(self, unsaved: Mapping[str, bytes]) -> CheckReport:
+        """Return what check and gate find, given the texts of an editor by absolute path.
 
         Errors of the check itself are findings as well.
         """
         if not self.exists():
-            return ()
+            return CheckReport(datasets=None, found=())
+        judge = self._commands.judge
         with self._session.round(unsaved):
             try:
-                return self._judge(self._given, self._open, against=self._against).found
+                return judge(self._given, self._open, against=self._against, gate=True)
             except OdfBuildError as error:
-                return error.diagnostics()
+                found = error.diagnostics()
             except Exception as error:  # no caller could report it
-                return InternalError(error, while_="checking the project").diagnostics()
+                found = InternalError(error, while_="checking the project").diagnostics()
+        return CheckReport(datasets=None, found=found)
 
     @contextmanager
     def definitions(self, unsaved: Mapping[str, bytes]) -> Iterator[ReadDefinitions | None]:
@@ -109,23 +155,38 @@ class EditedProject:
                 with quick_asker(project, quick_engine_names()) as asker:
                     yield ReadDefinitions(loaded.declared, project.workspace.states(), asker)
 
-    def renamed(
-        self, unsaved: Mapping[str, bytes], rename: Rename, old: str, new: str
-    ) -> dict[Path, tuple[bytes, bytes]]:
-        """Return the files that a new name of a dataset changes: their texts before and after.
+    def renamed(self, unsaved: Mapping[str, bytes], old: str, new: str) -> Sequence[FileEdit]:
+        """Return the files that a new name of a dataset changes.
 
         Raises OdfBuildError, also for any error in the project.
         """
         with self._session.round(unsaved, whole=False):
             project = self._open(self._given)
             granted = None if self._against is None else granted_at(project, self._against)
-            changes = rename(project, load(project, granted=granted).declared, old, new)
-            found = {}
-            for name, each in changes.items():
-                path = self.root / name
-                before = read_shown(path, MOST)
-                found[path] = before, edited_bytes(before, name, each)
-            return found
+            declared = load(project, granted=granted).declared
+            changes = self._commands.rename(project, declared, old, new)
+            return [self._edit(name, each) for name, each in changes.items()]
+
+    def accepted(
+        self, unsaved: Mapping[str, bytes], finding: tuple[str, DatasetAlias, str | None]
+    ) -> tuple[FileEdit, date] | None:
+        """Return how the project file accepts a finding, and until when; None if it cannot."""
+        with self._session.round(unsaved, whole=False):
+            try:
+                project = self._open(self._given)
+                edit = self._commands.accept(project, finding)
+                if not edit.changes:
+                    return None
+                found = self._edit(PROJECT_FILE, edit.changes)
+                parse_config(decode(found.after, PROJECT_FILE), default_name=project.config.name)
+            except OdfBuildError:  # which is a finding of its own
+                return None
+            return found, edit.until
+
+    def _edit(self, name: str, changes: Sequence[Change]) -> FileEdit:
+        path = self.root / name
+        before = read_shown(path, MOST)
+        return FileEdit(path, before, edited_bytes(before, name, changes))
 
     def _open(self, given: ProjectArguments) -> Opened:
         project = open_project(
@@ -137,5 +198,6 @@ class EditedProject:
         )
         workspace = project.workspace.read_only()
         if workspace.url is None:
-            workspace.index = self._states.setdefault(workspace.root, workspace.index)
+            known = self._chains.setdefault(workspace.root, KnownChains())
+            workspace = EditedWorkspace(workspace.root, known)
         return replace(project, workspace=workspace)

@@ -12,7 +12,7 @@ import logging
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
@@ -25,13 +25,13 @@ from pygls.lsp.server import LanguageServer
 
 from odfbuild import __version__
 from odfbuild.cli.arguments.context import ProjectArguments
-from odfbuild.cli.editor.actions import actions
+from odfbuild.cli.editor.actions import acceptance, accepted_finding, actions
 from odfbuild.cli.editor.completion import completions, field_text
 from odfbuild.cli.editor.diagnostics import diagnostics_by_file
 from odfbuild.cli.editor.messages import BrokenStreamError, Messages
 from odfbuild.cli.editor.names import Occurrence, ReadDefinitions
-from odfbuild.cli.editor.positions import DocumentText, difference, range_of
-from odfbuild.cli.editor.project import EditedProject, Judge, Rename, project_above
+from odfbuild.cli.editor.positions import DocumentText, difference, meet, range_of
+from odfbuild.cli.editor.project import EditedProject, EditorCommands, FileEdit, project_above
 from odfbuild.cli.editor.uris import path_of
 from odfbuild.errors import OdfBuildError, SourceSpan
 from odfbuild.texts.redaction import redacted
@@ -93,17 +93,15 @@ class Question:
 class EditorServer(LanguageServer):
     """The language server of all projects that an editor has open.
 
-    `given` has target and variables of every project, `judge` is the check of one, `against` a
-    reviewed revision of each.
+    `given` has target and variables of every project, `against` is a reviewed revision of each.
     """
 
     def __init__(
-        self, given: ProjectArguments, judge: Judge, rename: Rename, against: str | None
+        self, given: ProjectArguments, commands: EditorCommands, against: str | None
     ) -> None:
         super().__init__("odfbuild", __version__, types.TextDocumentSyncKind.Full)
         self._given = given
-        self._check = judge
-        self._rename = rename
+        self._commands = commands
         self._against = against
         self._projects: dict[Path, EditedProject] = {}
         self._shown: dict[str, _OpenDocument] = {}
@@ -205,7 +203,7 @@ class EditorServer(LanguageServer):
             return
         project = self._projects.setdefault(root, self._make_project(root))
         first, _ = shown.lines.source.line_at(position.line)
-        with project.definitions({name: each.data for name, each in self._shown.items()}) as known:
+        with project.definitions(self._unsaved()) as known:
             yield Question(
                 file=path.relative_to(root).as_posix(),
                 lines=shown.rows,
@@ -216,12 +214,25 @@ class EditorServer(LanguageServer):
             )
 
     def fixes(self, params: types.CodeActionParams) -> list[types.CodeAction]:
-        """Return the fixes of findings in a document that is open."""
+        """Return the names that findings suggest, and the acceptances of those of the gate."""
         path = path_of(params.text_document.uri)
         shown = None if path is None else self._shown.get(str(path))
+        root = None if path is None else project_above(path)
         if shown is None:
             return []
-        return list(actions(shown.uri, shown.lines, params.context.diagnostics))
+        names = actions(shown.uri, shown.lines, params.context.diagnostics)
+        accepted = () if root is None else self._acceptances(root, shown.uri, params.range)
+        return [*names, *accepted]
+
+    def _acceptances(self, root: Path, uri: str, range: types.Range) -> Iterator[types.CodeAction]:
+        for each in self._published.get(root, {}).get(uri, ()):
+            finding = accepted_finding(each)
+            if finding is None or not meet(each.range, range):
+                continue
+            found = self._projects[root].accepted(self._unsaved(), finding)
+            if found is not None:
+                edit, until = found
+                yield acceptance(each, finding, until, self._workspace_edit([edit]))
 
     def renamed(self, uri: str, old: str, new: str) -> types.WorkspaceEdit:
         """Return the edits that rename a dataset.  Raises JsonRpcException."""
@@ -230,20 +241,24 @@ class EditorServer(LanguageServer):
         if root is None:
             return types.WorkspaceEdit()
         project = self._projects.setdefault(root, self._make_project(root))
-        unsaved = {name: each.data for name, each in self._shown.items()}
         try:
-            found = project.renamed(unsaved, self._rename, old, new)
+            return self._workspace_edit(project.renamed(self._unsaved(), old, new))
         except OdfBuildError as error:
             raise JsonRpcException(
                 message=f"{redacted(error.what)}: {redacted(error.fix)}",
                 code=types.LSPErrorCodes.RequestFailed.value,
             ) from None
+
+    def _workspace_edit(self, edits: Iterable[FileEdit]) -> types.WorkspaceEdit:
         return types.WorkspaceEdit(
             changes={
-                self._uri(file): [difference(before, after, self.encoding)]
-                for file, (before, after) in found.items()
+                self._uri(each.path): [difference(each.before, each.after, self.encoding)]
+                for each in edits
             }
         )
+
+    def _unsaved(self) -> Mapping[str, bytes]:
+        return {path: each.data for path, each in self._shown.items()}
 
     def _location(self, root: Path, span: SourceSpan) -> types.Location:
         line = span.excerpt
@@ -252,14 +267,14 @@ class EditorServer(LanguageServer):
         return types.Location(self._uri(root / span.file), range_of(span, line, self.encoding))
 
     def _make_project(self, root: Path) -> EditedProject:
-        return EditedProject(root, self._given, self._check, self._against)
+        return EditedProject(root, self._given, self._commands, self._against)
 
     def _judge(self, root: Path) -> None:
         self._waiting.pop(root, None)
         project, began = self._projects[root], perf_counter()
-        found = project.findings({path: each.data for path, each in self._shown.items()})
+        report = project.report(self._unsaved())
         by_file = diagnostics_by_file(
-            found, root, self._uri, lambda file, row: self._line(root / file, row), self.encoding
+            report, root, self._uri, lambda file, row: self._line(root / file, row), self.encoding
         )
         self._publish(root, {self._uri(root / file): each for file, each in by_file.items()})
         if root not in self._pauses:
@@ -310,10 +325,10 @@ def _is_alive(process: int) -> bool:
 
 
 def make_server(
-    given: ProjectArguments, judge: Judge, rename: Rename, against: str | None = None
+    given: ProjectArguments, commands: EditorCommands, against: str | None = None
 ) -> EditorServer:
     """Return a server with all its features."""
-    server = EditorServer(given, judge, rename, against)
+    server = EditorServer(given, commands, against)
 
     @server.feature(types.INITIALIZE)
     def initialize(params: types.InitializeParams) -> None:

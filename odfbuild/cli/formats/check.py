@@ -15,6 +15,7 @@ from odfbuild.project.lock import LOCK_FILE, LockedSchema
 from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
+    from odfbuild.planner.plan.changes import Hit
     from odfbuild.project.lock.state import LockDifference
 
 _WORDS = {
@@ -97,12 +98,14 @@ class CheckOutput(StrEnum):
 class CheckReport:
     """All that a check found; `datasets` is None when they could not be read.
 
-    `outdated` is in what the lock file is out of date, None if nobody asked.
+    `outdated` is in what the lock file is out of date, None if nobody asked; `hits` are what the
+    gate refuses or warns of, where it was asked.
     """
 
     datasets: int | None
     found: tuple[Diagnostic, ...]
     outdated: tuple[LockDifference, ...] | None = None
+    hits: tuple[Hit, ...] = ()
 
     @property
     def errors(self) -> int:

@@ -52,12 +52,12 @@ _LEVELS = {
 def of_plan(plan: Plan) -> tuple[FindingLine, ...]:
     """Return the hits of a plan in the order of its datasets, then its notes."""
     hits = (
-        _of_hit(plan, hit)
+        replace(hit, span=hit.span or planned.place)
         for planned in plan.datasets.values()
         if planned.assessment is not None
         for hit in planned.assessment.hits
     )
-    return (*hits, *of_diagnostics(plan.notes))
+    return (*map(of_hit, hits), *of_diagnostics(plan.notes))
 
 
 def of_diagnostics(found: Iterable[Diagnostic]) -> tuple[FindingLine, ...]:
@@ -77,8 +77,8 @@ def message_lines(each: FindingLine) -> Iterator[str]:
         yield accepted_text(each.accepted)
 
 
-def _of_hit(plan: Plan, hit: Hit) -> FindingLine:
-    planned = plan.datasets.get(hit.dataset)
+def of_hit(hit: Hit) -> FindingLine:
+    """Return a rule that a change meets as a finding."""
     return FindingLine(
         code=hit.code,
         name=hit.name,
@@ -86,7 +86,7 @@ def _of_hit(plan: Plan, hit: Hit) -> FindingLine:
         message=f"{hit.dataset}: {hit.message}",
         why=hit.why,
         ways=hit.ways,
-        span=hit.span or (None if planned is None else planned.place),
+        span=hit.span,
         dataset=hit.dataset,
         column=hit.column,
         judged=hit.judged,

@@ -11,9 +11,15 @@ from queue import Empty, Queue
 from threading import Thread
 from typing import Any
 
+from odfbuild.cli.commands.author.accept import acceptance_edit
+from odfbuild.cli.commands.author.mv import rename_edits
+from odfbuild.cli.commands.check.check import project_report
+from odfbuild.cli.editor.project import EditorCommands
 from tests.support.projects import environment
 
-__all__ = ["Editor", "editor", "started"]
+__all__ = ["COMMANDS", "Editor", "editor", "started"]
+
+COMMANDS = EditorCommands(project_report, rename_edits, acceptance_edit)
 
 _PATIENCE = 40.0  # seconds; machines may be busy
 

@@ -11,14 +11,13 @@ from hypothesis import strategies as st
 from lsprotocol.types import Position
 
 from odfbuild.cli.arguments.context import ProjectArguments
-from odfbuild.cli.commands.check.check import project_report
 from odfbuild.cli.editor.completion import completions, field_text
 from odfbuild.cli.editor.manifest_path import path_at
 from odfbuild.cli.editor.positions import DocumentText
 from odfbuild.cli.editor.project import EditedProject
 from odfbuild.errors import ProjectErrors
 from odfbuild.project.yaml import read_documents
-from tests.cli.editor.client import Editor, editor
+from tests.cli.editor.client import COMMANDS, Editor, editor
 from tests.support.process.inside import lay_out
 from tests.support.projects import odfbuild
 from tests.support.projects.texts import derivative, root
@@ -340,10 +339,10 @@ def test_datasets_are_offered_where_a_check_takes_them(folder: Path) -> None:
             start = text.index(key) + len(key)
             end = start + len(re.match(r"\w+", text[start:])[0])  # type: ignore[index]
             unknown = {"unknown-input", "cycle", "unknown-dataset"}
-            project = EditedProject(folder, ProjectArguments(), project_report)
+            project = EditedProject(folder, ProjectArguments(), COMMANDS)
             for name in found:
                 changed = (text[:start] + name + text[end:]).encode()
-                codes = {each.code for each in project.findings({str(path): changed})}
+                codes = {each.code for each in project.report({str(path): changed}).found}
                 assert not codes & unknown, (file, key, name, codes)
 
 

@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from odfbuild.cli.arguments.context import ProjectArguments
-from odfbuild.cli.commands.check.check import project_report
 from odfbuild.cli.editor.project import EditedProject
 from odfbuild.cli.editor.uris import path_of
-from tests.cli.editor.client import editor, started
+from tests.cli.editor.client import COMMANDS, editor, started
 from tests.support.process.inside import lay_out
 from tests.support.projects import environment
 from tests.support.projects.texts import derivative, root
@@ -248,15 +247,15 @@ _HOSTILE = {
 
 def test_hostile_documents_are_findings_at_their_places(folder: Path) -> None:
     out = folder / "datasets/out.yaml"
-    project = EditedProject(folder, ProjectArguments(), project_report)
+    project = EditedProject(folder, ProjectArguments(), COMMANDS)
     for name, text in _HOSTILE.items():
         began = time.process_time()
-        found = project.findings({str(out): text.encode("utf-8", "surrogatepass")})
+        found = project.report({str(out): text.encode("utf-8", "surrogatepass")}).found
         assert found, name
         assert all(each.code != "internal" for each in found), (name, found)
         assert {each.span and each.span.file for each in found} == {"datasets/out.yaml"}, name
         assert time.process_time() - began < 20, name
-    assert project.findings({}) == ()
+    assert project.report({}).found == ()
 
 
 def test_hostile_documents_leave_the_server_as_it_was(folder: Path) -> None:

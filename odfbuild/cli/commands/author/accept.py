@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from datetime import date, timedelta
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
@@ -27,6 +28,7 @@ from odfbuild.project.config.settings import parse_day
 from odfbuild.project.yaml import Value, decode
 from odfbuild.project.yaml.edit import Add, Change, SetValue, edited_bytes
 from odfbuild.texts.suggest import did_you_mean
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild import app
@@ -34,8 +36,10 @@ if TYPE_CHECKING:
     from odfbuild.planner.plan.policy import Acceptance
     from odfbuild.project.load import Project
 
-
 _DAYS = 90
+
+Finding: TypeAlias = tuple[str, DatasetAlias, str | None]
+"""What an acceptance is of: the code of a rule, a dataset, and a column if it is about one."""
 
 
 class UnknownRuleError(OdfBuildError):
@@ -75,6 +79,40 @@ def accept(
     return exits.DONE
 
 
+@dataclass(frozen=True, slots=True)
+class AcceptanceEdit:
+    """The changes of the project file that accept a finding until a day; none if it is accepted."""
+
+    changes: tuple[Change, ...]
+    until: date
+
+
+def acceptance_edit(
+    project: app.Opened,
+    finding: Finding,
+    *,
+    until: date | None = None,
+    reason: str | None = None,
+) -> AcceptanceEdit:
+    """Return how the project file accepts a finding; nothing is changed.
+
+    Without `until`, a new entry holds for 90 days, and one that holds keeps its day.
+    """
+    known, today = project.config.accepted, project.policy.today
+    day = today + timedelta(days=_DAYS) if until is None else until
+    at = next((n for n, each in enumerate(known) if _finding(each) == finding), None)
+    if at is None:
+        return AcceptanceEdit((Add(("accept",), _entry(finding, day, reason)),), day)
+    if until is None and known[at].until >= today:
+        day = known[at].until
+        if reason is None:
+            return AcceptanceEdit((), day)
+    changes: list[Change] = [SetValue(("accept", at, "until"), str(day))]
+    if reason is not None:
+        changes.append(SetValue(("accept", at, "reason"), reason))
+    return AcceptanceEdit(tuple(changes), day)
+
+
 def _accept(
     project: app.Opened,
     rule: Rule,
@@ -85,23 +123,13 @@ def _accept(
     reason: str | None,
 ) -> None:
     dataset = _dataset(project, load(project), name, rule)
-    day = _day(until, project.policy.today)
-    wanted = (rule.code, dataset, column)
-    known = project.config.accepted
-    at = next((n for n, each in enumerate(known) if _finding(each) == wanted), None)
-    if at is None:
-        entry = _entry(rule, dataset, column, day, reason)
-        _write(project, [Add(("accept",), entry)])
-        _say(rule, dataset, column, f"accepted until {day}")
-    elif until is None and reason is None and known[at].until >= project.policy.today:
-        _say(rule, dataset, column, f"is accepted already, until {known[at].until}")
+    day = None if until is None else _day(until, project.policy.today)
+    edit = acceptance_edit(project, (rule.code, dataset, column), until=day, reason=reason)
+    if edit.changes:
+        _write(project, edit.changes)
+        _say(rule, dataset, column, f"accepted until {edit.until}")
     else:
-        kept = known[at].until if until is None and known[at].until >= project.policy.today else day
-        changes: list[Change] = [SetValue(("accept", at, "until"), str(kept))]
-        if reason is not None:
-            changes.append(SetValue(("accept", at, "reason"), reason))
-        _write(project, changes)
-        _say(rule, dataset, column, f"accepted until {kept}")
+        _say(rule, dataset, column, f"is accepted already, until {edit.until}")
 
 
 def _rule(code: str) -> Rule:
@@ -130,9 +158,7 @@ def _dataset(project: app.Opened, loaded: Project, name: str, rule: Rule) -> Dat
     )
 
 
-def _day(until: str | None, today: date) -> date:
-    if until is None:
-        return today + timedelta(days=_DAYS)
+def _day(until: str, today: date) -> date:
     day = parse_day(until)
     if day is None or day < today:
         raise UsageError(
@@ -143,14 +169,13 @@ def _day(until: str | None, today: date) -> date:
     return day
 
 
-def _finding(each: Acceptance) -> tuple[str, DatasetAlias, str | None]:
+def _finding(each: Acceptance) -> Finding:
     return each.code, each.dataset, each.column
 
 
-def _entry(
-    rule: Rule, dataset: DatasetAlias, column: str | None, until: date, reason: str | None
-) -> Value:
-    entry: dict[str, Value] = {"code": rule.code, "dataset": str(dataset)}
+def _entry(finding: Finding, until: date, reason: str | None) -> Value:
+    code, dataset, column = finding
+    entry: dict[str, Value] = {"code": code, "dataset": str(dataset)}
     if column is not None:
         entry["column"] = column
     entry["until"] = str(until)
@@ -159,7 +184,7 @@ def _entry(
     return entry
 
 
-def _write(project: app.Opened, changes: list[Change]) -> None:
+def _write(project: app.Opened, changes: Sequence[Change]) -> None:
     """Change the project file, if it can be read afterwards."""
     path = project.root / PROJECT_FILE
     data = edited_bytes(read_regular(path), PROJECT_FILE, changes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -29,7 +29,9 @@ from odfbuild.cli.arguments.selection import selected_datasets
 from odfbuild.cli.formats.check import CheckOutput, CheckReport, report_text
 from odfbuild.cli.terminal.streams import as_it_is
 from odfbuild.errors import Diagnostic, Level, OdfBuildError, ProjectErrors, by_place, merged
+from odfbuild.planner.evolution.rules.policy import ACCEPTANCE_UNUSED
 from odfbuild.planner.exclusion import plannable
+from odfbuild.planner.plan.changes import Judgement
 from odfbuild.project.checks.secrets import literal_secrets
 from odfbuild.project.config.project_file import find_project
 from odfbuild.project.lock import read_lock
@@ -38,8 +40,10 @@ from odfbuild.project.packages import package_differences
 
 if TYPE_CHECKING:
     from odfbuild import app
+    from odfbuild.odf.chain.state import ChainState
     from odfbuild.odf.refs import DatasetAlias
     from odfbuild.planner.declared import Declared
+    from odfbuild.planner.plan.changes import Hit
     from odfbuild.project.load import Project
 
 
@@ -105,9 +109,11 @@ def project_report(
     against: str | None = None,
     locked: bool = False,
     engine: bool = False,
+    gate: bool = False,
 ) -> CheckReport:
     """Return what a check of a project finds; `opened` gives the project of the arguments.
 
+    With `gate`, changed definitions are judged as in a plan, against the chains as they are here.
     Of what is wrong with its files nothing is raised.  Raises other OdfBuildErrors.
     """
     try:
@@ -116,17 +122,19 @@ def project_report(
         loaded = load(project, granted=granted)
         read_lock(project.root)
     except ProjectErrors as error:
-        return CheckReport(datasets=None, found=_found(given, opened, selectors, error, against))
-    return _checked(project, loaded, selectors, locked=locked, engine=engine)
+        return _report_with(given, opened, selectors, error, against, gate=gate)
+    return _checked(project, loaded, selectors, locked=locked, engine=engine, gate=gate)
 
 
-def _found(
+def _report_with(
     given: ProjectArguments,
     opened: Callable[[ProjectArguments], app.Opened],
     selectors: Sequence[str],
     met: ProjectErrors,
     against: str | None,
-) -> tuple[Diagnostic, ...]:
+    *,
+    gate: bool,
+) -> CheckReport:
     """Return all problems of the files, and those of all definitions that can be judged: what is
     wrong itself, or reads such a dataset, is left out.
     """
@@ -143,18 +151,26 @@ def _found(
         }
         sound = plannable(loaded.declared, states, wrong_of(project, replace(loaded, wrong=wrong)))
         rest = replace(loaded, declared=sound.declared)
-        report = _checked(project, rest, selectors, locked=False, engine=False)
+        report = _checked(project, rest, selectors, locked=False, engine=False, gate=gate)
     except OdfBuildError:
-        return found
+        return CheckReport(datasets=None, found=found)
     known = set(map(_matter, found))
     more = (each for each in report.found if _matter(each) not in known)
-    return tuple(sorted((*found, *merged(more)), key=by_place))
+    everything = tuple(sorted((*found, *merged(more)), key=by_place))
+    return CheckReport(datasets=None, found=everything, hits=report.hits)
 
 
 def _matter(found: Diagnostic) -> tuple[object, ...]:
     """Return what tells findings apart: their place, or what they say where they have none."""
     place = by_place(found)
     return (found.code, *(place if found.span is None else place[:3]))
+
+
+def _as_unused(found: Diagnostic) -> tuple[object, ...]:
+    """Return what the gate says of an acceptance of a dataset that is not declared."""
+    return _matter(
+        replace(found, code=ACCEPTANCE_UNUSED.code) if found.code == "idle-acceptance" else found
+    )
 
 
 def _prefix(root: Path) -> str:
@@ -177,6 +193,7 @@ def _checked(
     *,
     locked: bool,
     engine: bool,
+    gate: bool,
 ) -> CheckReport:
     wanted = selected_datasets(project, loaded.declared, selectors)
     everything = not (selectors or loaded.wrong or loaded.unread)
@@ -211,11 +228,37 @@ def _checked(
     ]
     found += _test_findings(project, loaded, wanted, everything=everything)
     outdated = _outdated(project, loaded, wanted, everything=everything) if locked else None
+    hits: tuple[Hit, ...] = ()
+    if gate:
+        hits, objections = _of_gate(project, loaded, states)
+        known = {*map(_matter, found), *map(_as_unused, found)}
+        found += [each for each in objections if _matter(each) not in known]
     return CheckReport(
         datasets=len(wanted),
         found=tuple(sorted(found, key=by_place)),
         outdated=outdated,
+        hits=hits,
     )
+
+
+def _of_gate(
+    project: app.Opened, loaded: Project, states: Mapping[DatasetAlias, ChainState]
+) -> tuple[tuple[Hit, ...], Sequence[Diagnostic]]:
+    """Return the rules by which a plan is refused or warned of, and its errors and warnings."""
+    from odfbuild.app.plan.make_plan import plan_definitions
+
+    try:
+        plan = plan_definitions(project, loaded, states)
+    except OdfBuildError as error:
+        return (), error.diagnostics()
+    hits = (
+        replace(hit, span=hit.span or planned.place)
+        for planned in plan.datasets.values()
+        if planned.assessment is not None
+        for hit in planned.assessment.hits
+        if hit.judged not in (Judgement.ACCEPTED, Judgement.PASSED)
+    )
+    return tuple(hits), [each for each in plan.notes if each.level is not Level.NOTE]
 
 
 def _test_findings(
