@@ -18,6 +18,13 @@ from time import monotonic, time_ns
 from odfbuild.errors import OdfBuildError
 from odfbuild.executors.engine.protocol import engine_version
 from odfbuild.odf.chain.state import ChainState
+from odfbuild.odf.events import (
+    AddPushSource,
+    MetadataEvent,
+    SetPollingSource,
+    SetTransform,
+    Transform,
+)
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
@@ -33,6 +40,7 @@ _AHEAD = 120  # seconds by which another clock may be ahead
 _RELEASED = Timestamp.parse("2024-01-01T00:00:00Z")  # before this, no clock can be right
 _WHO = ("user", "host", "command", "run", "since")
 _SHOWN = 3
+_SERVER = "sc://"
 
 
 class Health(Enum):
@@ -56,13 +64,43 @@ class Checkup:
 Look = Callable[[], Iterator[Checkup]]
 
 
-def look_at_machine() -> Iterator[Checkup]:
-    """Yield how Java, the engine, its class archive and the folders of the user are."""
-    yield from _checkups_of("java", _java)
+def look_at_machine(*, runs_java: bool = True) -> Iterator[Checkup]:
+    """Yield how Java, the engine, its class archive and the folders of the user are.
+
+    Without `runs_java`, Java may be missing.
+    """
+    yield from _checkups_of("java", lambda: _java(is_used=runs_java))
     yield from _checkups_of("engine", _engine)
     yield from _checkups_of("archive", _archive)
     yield from _checkups_of("programs", _programs)
     yield from _checkups_of("temporary", lambda: _folder("temporary", Path(tempfile.gettempdir())))
+
+
+def runs_java(project: Opened) -> bool:
+    """Tell whether steps of a project may start Java on this machine."""
+    from odfbuild.app.load_project import load
+
+    if str(project.spark.master).startswith(_SERVER):
+        return False
+    try:
+        declared = load(project, partly=True).declared
+    except OdfBuildError:  # which `check` reports
+        return True
+    merges = project.engine.ingest == DEFAULT_ENGINE
+    return any(
+        _is_of_spark(event, merges=merges) for each in declared for event in each.snapshot.metadata
+    )
+
+
+def _is_of_spark(event: MetadataEvent, *, merges: bool) -> bool:
+    query: Transform | None = None
+    if isinstance(event, SetTransform):
+        query = event.transform
+    elif isinstance(event, SetPollingSource | AddPushSource):
+        if merges:
+            return True
+        query = event.preprocess
+    return query is not None and not is_opaque(query) and query.engine == DEFAULT_ENGINE
 
 
 def look_at_clock() -> Iterator[Checkup]:
@@ -138,7 +176,7 @@ def _cluster(project: Opened) -> Iterator[Checkup]:
     if master is None or master.startswith("local"):
         return
     cluster_properties()  # which refuses a file that cannot be used
-    if master.startswith("sc://"):
+    if master.startswith(_SERVER):
         yield from _server(master)
         return
     if not master.startswith("spark://"):
@@ -236,10 +274,16 @@ def _ok(name: str, what: str) -> Checkup:
 # the machine
 
 
-def _java() -> Iterator[Checkup]:
-    from odfbuild.executors.engine.spark.jvm.java import find_java
+def _java(*, is_used: bool) -> Iterator[Checkup]:
+    from odfbuild.executors.engine.spark.jvm.java import JavaNotFoundError, find_java
 
-    java = find_java()
+    try:
+        java = find_java()
+    except JavaNotFoundError:
+        if is_used:
+            raise
+        yield _ok("java", "not found; no step of this project needs it on this machine")
+        return
     yield _ok("java", f"{java.version} ({java.vendor or 'unknown vendor'}) in {java.home}")
 
 

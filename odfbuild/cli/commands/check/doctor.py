@@ -16,6 +16,7 @@ from odfbuild.app.inspection.doctor import (
     look_at_clock,
     look_at_machine,
     look_at_project,
+    runs_java,
     try_engine,
 )
 from odfbuild.cli import exits
@@ -58,8 +59,9 @@ def doctor(
 
 
 def _looks(given: ProjectArguments, *, engine: bool) -> Iterator[Checkup]:
-    yield from look_at_machine()
     project = _open_project(given)
+    needed = isinstance(project, Checkup) or runs_java(project)
+    yield from look_at_machine(runs_java=needed)
     if isinstance(project, Checkup):
         yield from look_at_clock()
         yield project

@@ -18,8 +18,9 @@ from odfbuild.planner.diff.query_change import upgraded
 from odfbuild.state.chain.commit_request import CommitRequest
 from tests.support.process.inside import Inside, lay_out
 from tests.support.process.within import Within
-from tests.support.projects import probe
+from tests.support.projects import odfbuild, probe
 from tests.support.projects.market import LATER, append, dataset, workspace
+from tests.support.projects.texts import derivative, root
 
 NAMES = {
     *("java", "engine", "archive", "programs", "temporary", "project", "workspace", "cache"),
@@ -88,6 +89,34 @@ def test_settings_that_cannot_be_read_are_bad(ask: Inside, market: Path) -> None
     each = only(told(ask, code=1), "project", "bad")
     assert "nmae" in each["what"]
     assert "odfbuild check" in each["fix"]
+
+
+@pytest.mark.parametrize(
+    ("engine", "files", "is_needed"),
+    [
+        ("{ingest: arrow}", {"a": root(), "b": derivative("b", engine="datafusion")}, False),
+        ("{ingest: arrow}", {"a": root(query="select * from input")}, True),
+        ("{ingest: arrow}", {"a": root(), "b": derivative("b")}, True),
+        ("{ingest: spark}", {"a": root()}, True),
+        ("{ingest: spark}", {"a": "kind: ["}, True),
+        ("{spark: {master: 'sc://127.0.0.1:9'}}", {"a": root(), "b": derivative("b")}, False),
+    ],
+)
+def test_java_is_missed_only_where_a_step_needs_it(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    engine: str,
+    files: dict[str, str],
+    is_needed: bool,
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+    texts = {f"datasets/{name}.yaml": text for name, text in files.items()}
+    settings = f"odfbuild: 1\nengine: {engine}\n"
+    folder = lay_out(tmp_path / "project", {"odfbuild.yaml": settings, **texts})
+    found = json.loads(odfbuild("doctor", "-o", "json", cwd=folder).out)["checks"]
+    (java,) = (each for each in found if each["name"] == "java")
+    assert (java["health"] == "bad") == is_needed
+    assert ("no step of this project needs it" in java["what"]) != is_needed
 
 
 def test_a_java_that_is_of_no_use_is_bad(
