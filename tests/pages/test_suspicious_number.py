@@ -38,6 +38,9 @@ _STEADY = """
     each.setAttribute('x', 1000 * at / all.length);
     each.setAttribute('width', 1000 / all.length);
   });
+  for (const each of document.querySelectorAll('#run .axis span:last-child')) {
+    each.textContent = '8 s';
+  }
   const title = document.querySelector('#run-title');
   if (title) title.textContent = 'Run 1';
   for (const each of document.querySelectorAll('#run dd')) {
@@ -157,6 +160,16 @@ def look_at_catalogue(browser: Browser, path: Path, seen: Path) -> None:
     page.wait("document.querySelectorAll('#datasets tbody a').length === 4")
     page.wait("document.documentElement.dataset.view === 'list'")
     taken(page, seen / "datasets.png")
+    page.evaluate("void (location.hash = '#/graph')")
+    page.wait("document.querySelectorAll('.box').length === 4")
+    page.evaluate("document.getElementById('with-columns').click()")
+    column = "[...document.querySelectorAll('.box')][3].querySelectorAll('button.column')"
+    page.wait(f"{column}.length === 5")
+    page.evaluate(f"[...{column}].at(-1).click()")
+    page.wait("document.querySelectorAll('.box button.up').length >= 2")
+    taken(page, seen / "graph.png")
+    page.evaluate("void (location.hash = '#/')")
+    page.wait("document.documentElement.dataset.view === 'list'")
     page.evaluate("document.querySelector('#datasets tbody tr:last-child a').click()")
     page.wait("document.querySelector('#dataset h1')?.textContent === 'bakery.takings'")
     taken(page, seen / "takings.png")

@@ -4,6 +4,7 @@ The one part of planning that starts an engine, and only when it is asked for.  
 and the new one are both run over the newest rows of the inputs; nothing is kept.
 """
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -27,6 +28,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.plan import Append, Plan
 from odfbuild.project.opened import Opened
 from odfbuild.state.chain.dataset import Dataset
+from odfbuild.texts.json_values import plain
 from odfbuild.values import dataclass
 
 _COMES = frozenset({0, 3})  # append, and the new half of a correction ("Operation Types")
@@ -150,7 +152,11 @@ def _text(row: Mapping[str, Any], op: str) -> _Row:
 
 
 def _value(value: Any) -> str:
-    return "null" if value is None else str(value)
+    """Return a value as text; one that could be taken for null, or for nothing, is in quotes."""
+    found = plain(value)
+    if isinstance(found, str) and found == found.strip() and found not in ("", "null"):
+        return found
+    return json.dumps(found, ensure_ascii=False)
 
 
 def _sorted_rows(rows: Counter[_Row]) -> tuple[tuple[Mapping[str, str], int], ...]:

@@ -15,6 +15,8 @@ async function openDataset(name, parameters) {
   const [metadata, history, status] = await Promise.all([
     request(`${place}/metadata?include=Seed,Info,License,Schema,Vocab,Attachments`), request(`${place}/history?limit=${PAGE}`), request("system/status")]);
   if (own !== at) return;
+  known = status.datasets;
+  const now = known.find((each) => each.id === metadata.output.seed?.datasetId);
   own.aliases = new Map(status.datasets.map((each) => [each.id, each.alias]));
   const { seed, info, license, schema, vocab, attachments } = metadata.output;
   own.offsets = vocab?.offsetColumn || "offset";
@@ -23,13 +25,15 @@ async function openDataset(name, parameters) {
     ...(info?.description ? [make("p", { class: "prose lead", text: info.description })] : []),
     make("p", {}, (info?.keywords || []).map((each) => make("span", { class: "badge tag", text: each }))),
     make("dl", { class: "facts" },
-      fact("Kind", seed?.datasetKind), fact("Id", make("code", { text: seed?.datasetId })),
+      fact("Kind", seed?.datasetKind), now ? fact("State", stateOf(now) || stateText(now)) : null,
+      now ? fact("Rows", numeral(now.records ?? 0)) : null, now ? fact("Watermark", since(now.watermark)) : null, fact("Id", make("code", { text: seed?.datasetId })),
       fact("Last change", since(own.head?.systemTime)), fact("Head", make("code", { text: own.head?.hash })),
       license ? fact("Licence", `${license.name} (${license.spdxId || license.shortName})`) : null),
     make("p", {}, make("a", { href: `#/query?sql=${encodeURIComponent(`select * from "${name}" limit 100`)}`, text: "Query it" })),
     ...attachmentParts(attachments),
     make("h2", { text: "Columns" }), columnTable(schema),
-    make("h2", { id: "rows-title", tabindex: "-1", text: "Rows" }), viewForm(own), make("div", { id: "rows" }),
+    make("h2", { id: "rows-title", tabindex: "-1", text: "Rows" }), viewForm(own), make("div", { id: "rows" }, make("p", { role: "status", text: "They are being read." })),
+    ...neighbourParts(seed?.datasetId),
     make("h2", { text: "History" }), make("div", { id: "history" }));
   showHistory(own, history);
   await showRows(own);

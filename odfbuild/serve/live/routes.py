@@ -39,7 +39,9 @@ from odfbuild.texts.page import joined_scripts, page_file
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-_SCRIPTS = ("client", "datasets", "dataset", "rows", "changes", "row", "question", "runs", "start")
+_SCRIPTS = (
+    "client", "datasets", "graph", "dataset", "rows", "changes", "row", "question", "runs", "start",
+)  # fmt: skip
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -61,7 +63,9 @@ class LiveRoutes:
         self._served = served
         style = page_file("base.css") + page_file("live.css", __package__)
         own = (page_file(f"{name}.js", __package__) for name in _SCRIPTS)
-        script = joined_scripts((page_file("elements.js"), *own, page_file("frame.js")))
+        script = joined_scripts(
+            (page_file("elements.js"), page_file("layout.js"), *own, page_file("frame.js"))
+        )
         self._files = {
             "/": _file(page_file("page.html", __package__), "text/html"),
             "/.odfbuild/live.css": _file(style, "text/css"),

@@ -72,17 +72,20 @@ function showRun(run, events) {
       run.follows ? fact("Follows", make("a", { href: `#/runs/${encodeURIComponent(run.follows)}`, text: run.follows })) : null),
     ...problems.map(([dataset, problem]) => make("div", {}, dataset ? make("h3", {}, datasetLink(dataset)) : null, notice(problem))),
     make("h2", { text: "Steps" }),
-    lines.length ? cardTable("Steps", ["Dataset", "Work", "Outcome", ...["Took", "Blocks", "Rows"].map(amountHead), { text: "When", class: "when" }], lines) : make("p", { class: "faint", text: "None has begun." }));
+    lines.length ? cardTable("Steps", ["Dataset", "Work", "Outcome", ...["Took", "Blocks", "Rows"].map(amountHead), whenHead((end - begun) / 1000)], lines) : make("p", { class: "faint", text: "None has begun." }));
 }
+
+const whenHead = (seconds) => ({ class: "when", text: "When",
+  parts: [make("span", { class: "axis" }, make("span", { text: "0 s" }), make("span", { text: secondsText(seconds) }))] });
 
 // When a step ran, as a part of the whole run.
 function track(step, begun, end) {
   if (!step.from) return null;
   const whole = Math.max(1, end - begun), to = step.to || end;
   const tone = (OUTCOMES[step.outcome] || ["", "info"])[1];
-  const drawing = shape("svg", { class: "track", viewBox: "0 0 1000 10", preserveAspectRatio: "none", role: "img",
+  const drawing = shape("svg", { class: "track", viewBox: "0 0 1000 16", preserveAspectRatio: "none", role: "img",
     "aria-label": `from ${secondsText((step.from - begun) / 1000)} to ${secondsText((to - begun) / 1000)}` });
   const x = 1000 * (step.from - begun) / whole;
-  drawing.append(shape("rect", { class: tone, x, y: 1, height: 8, rx: 2, width: Math.max(4, 1000 * (to - begun) / whole - x) }));
+  drawing.append(shape("rect", { class: tone, x, y: 3, height: 10, rx: 2, width: Math.max(4, 1000 * (to - begun) / whole - x) }));
   return drawing;
 }

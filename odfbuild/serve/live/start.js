@@ -22,10 +22,10 @@ async function route() {
   const parameters = new URLSearchParams(given);
   let name = rest.join("/");
   try { name = decodeURIComponent(name); } catch { /* it is looked for as it is */ }
-  const id = { dataset: "dataset", row: "row", query: "query", runs: "runs" }[kind] || "list";
+  const id = { dataset: "dataset", row: "row", query: "query", runs: "runs", graph: "graph" }[kind] || "list";
   showView(id);
   const opening = id === "dataset" ? openDataset(name, parameters) : id === "row" ? openRow(name, parameters) : id === "query" ? openQuestion(parameters) :
-    id === "runs" ? (name ? openRun(name) : openRuns()) : openList();
+    id === "graph" ? openGraph(parameters) : id === "runs" ? (name ? openRun(name) : openRuns()) : openList();
   const focus = () => {
     const heading = document.querySelector(".view:not([hidden]) h1");
     document.title = `${heading?.textContent || "Datasets"} \u2013 odfbuild`;
@@ -52,8 +52,9 @@ byId("token-button").addEventListener("click", () => {
 function forget() {
   asking?.abort();
   known = [];
+  drawn = null;
   answers.clear();
-  for (const id of ["summary", "list-rows", "dataset", "row", "answer-state", "answer", "runs"]) byId(id).replaceChildren();
+  for (const id of ["summary", "list-rows", "graph-summary", "graph-room", "dataset", "row", "answer-state", "answer", "runs"]) byId(id).replaceChildren();
 }
 byId("token-form").addEventListener("submit", (event) => {
   event.preventDefault();
@@ -72,5 +73,6 @@ byId("filters").addEventListener("submit", (event) => event.preventDefault());
 
 document.documentElement.classList.add("scripts");
 startQuestion();
+startGraph();
 window.addEventListener("hashchange", route);
 route();

@@ -53,8 +53,12 @@ function table(caption, heads, lines, attributes = {}) {
   return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
     make("table", attributes,
       make("caption", { class: "unseen", text: caption }),
-      make("thead", {}, make("tr", {}, heads.map((head) => make("th", { scope: "col", ...(typeof head === "string" ? { text: head } : head) })))),
+      make("thead", {}, make("tr", {}, heads.map(columnHead))),
       make("tbody", {}, lines)));
+}
+function columnHead(head) {
+  const { parts = [], ...attributes } = typeof head === "string" ? { text: head } : head;
+  return make("th", { scope: "col", ...attributes }, ...parts);
 }
 const cell = (label, ...children) => make("td", { "data-label": label }, ...children.filter((each) => each !== null && each !== ""));
 const headCell = (...children) => make("th", { scope: "row" }, ...children);

@@ -122,6 +122,60 @@ def test_the_list_shows_what_happens_without_a_reload(
     assert page.complaints() == []
 
 
+_BOXES = (
+    "[...document.querySelectorAll('#graph-room a.box')].map(e =>"
+    " [e.querySelector('.name').textContent, e.querySelector('.state').textContent])"
+)
+
+
+def test_the_graph_follows_what_happens_and_leads_to_datasets(
+    browser: Browser, changing: DatasetServer
+) -> None:
+    page = opened(browser, changing, "#/graph")
+    page.wait("document.querySelectorAll('#graph-room a.box').length === 2")
+    assert page.evaluate(_BOXES) == [[HIGH, "60 rows behind"], [READINGS, "120 rows"]]
+    assert page.evaluate("document.querySelectorAll('#graph-room path.edge').length") == 1
+    left = "document.querySelector('#graph-room a[href*=\"{}\"]').getBoundingClientRect().left"
+    assert page.evaluate(f"{left.format(READINGS)} < {left.format(HIGH)}")
+    page.evaluate("document.querySelectorAll('#graph-room a')[1].focus()")
+    assert build(changing.folder.parent) == 0
+    page.wait(f"{_BOXES}[0][1] === 'up to date'")
+    assert page.evaluate("document.activeElement.getAttribute('href')").endswith(READINGS)
+    page.press("Enter")
+    page.wait(f"document.querySelector('#dataset h1')?.innerText === '{READINGS}'")
+    page.wait("document.querySelectorAll('#rows tbody tr').length > 0")
+    about = text(page, "#dataset")
+    assert "Read by (1)" in about
+    assert HIGH in about
+    assert page.complaints() == []
+
+
+def test_the_graph_shows_what_is_around_the_datasets_that_are_named(
+    browser: Browser, changing: DatasetServer
+) -> None:
+    alone = changing.folder.parent / "datasets" / "alone.yaml"
+    definition = (changing.folder.parent / "datasets" / "readings.yaml").read_text("utf-8")
+    alone.write_text(definition.replace(READINGS, "team.alone"), "utf-8")
+    assert build(changing.folder.parent, "team.alone") == 0
+    page = opened(browser, changing, f"#/graph?around={HIGH}")
+    page.wait("document.querySelectorAll('#graph-room a.box').length === 2")
+    assert text(page, "#graph-summary") == "2 of 3 datasets"
+    here = "[...document.querySelectorAll('#graph-room .here .name')].map(e => e.textContent)"
+    assert page.evaluate(here) == [HIGH]
+    page.evaluate("document.getElementById('around').select()")
+    page.type("TEAM")
+    page.wait("document.querySelectorAll('#graph-room a.box').length === 3")
+    page.evaluate("document.getElementById('around').select()")
+    page.type("nothing")
+    page.wait("document.querySelectorAll('#graph-room a.box').length === 0")
+    assert text(page, "#graph-summary") == "0 of 3 datasets"
+    page.evaluate("document.getElementById('around').select()")
+    page.type("team")
+    page.wait("document.querySelectorAll('#graph-room a.box').length === 3")
+    give(page, "odfb_nothing")
+    page.wait("document.querySelectorAll('#graph-room a.box').length === 0")
+
+
 def test_a_damaged_dataset_is_among_the_others(browser: Browser, changing: DatasetServer) -> None:
     workspace = changing.workspace
     id = workspace.names()[DatasetAlias.parse(READINGS)]
@@ -481,6 +535,22 @@ def test_it_can_be_read_anywhere(
         assert page.complaints() == []
 
 
+def test_tables_are_within_the_page_on_paper(browser: Browser, server: DatasetServer) -> None:
+    places = {f"#/dataset/{READINGS}": "#rows", "#/runs": "#runs", "#/graph": "#graph-room"}
+    for place, room in places.items():
+        page = opened(browser, server, place, size=(718, 1000))
+        page.wait(f"document.querySelectorAll('{room} tbody tr, {room} a.box').length > 0")
+        page.send("Emulation.setEmulatedMedia", media="print")
+        assert max(page.evaluate(f"[0, {_WIDER.format('main')}]")) == 0
+        if room == "#graph-room":
+            continue
+        forms = "[...document.querySelectorAll('form, select')].filter(e => e.offsetParent).length"
+        assert page.evaluate(forms) == 0
+        times = "[...document.querySelectorAll('time[title]')].filter(e => e.offsetParent)"
+        sizes = page.evaluate(f"{times}.map(e => getComputedStyle(e).fontSize)")
+        assert sizes and set(sizes) == {"0px"}
+
+
 @pytest.mark.parametrize(
     "place",
     ["#/dataset/", "#/dataset/%zz", "#/dataset/a/b", "#/row/a", "#/row/", "#/runs/nothing", "#/?"],
@@ -504,13 +574,14 @@ def test_any_address_shows_something(browser: Browser, server: DatasetServer, pl
         (f"#/dataset/{READINGS}?rows=changes&since=FIRST", "#rows"),
         (f"#/row/{HIGH}?offset=1", "#row"),
         ("#/runs", "#run-rows"),
+        ("#/graph", "#graph-room"),
     ],
 )
 def test_a_view_breaks_no_rule_of_axe(
     browser: Browser, server: DatasetServer, place: str, table: str, dark: bool
 ) -> None:
     page = opened(browser, server, place.replace("FIRST", first_block(server)), dark=dark)
-    cells(page, table)
+    page.wait(f"document.querySelectorAll('{table} tbody tr, {table} a.box').length > 0")
     assert violations(page) == []
 
 

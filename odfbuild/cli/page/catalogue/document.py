@@ -90,4 +90,6 @@ def _file(name: str) -> str:
 
 def _script(name: str) -> str:
     """Return a script; how the graph moves is what the pages of lineage have."""
+    if name == "layout":
+        return page_file("layout.js")
     return page_file("view.js", _PAGES) if name == "view" else _file(f"scripts/{name}.js")

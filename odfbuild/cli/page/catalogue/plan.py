@@ -145,6 +145,9 @@ def _compared(tried: "RowsTried") -> dict[str, Any]:
         (sign, word, row, times) for sign, word, rows in parts for row, times in rows[:_MOST_ROWS]
     ]
     columns = list(dict.fromkeys(name for _, _, row, _ in shown for name in row))
+    rows = [row for _, _, row, _ in shown]
+    common = [name for name in columns if all(name in row for row in rows)]
+    shown.sort(key=lambda each: (tuple(each[2][name] for name in common), each[0] == "+"))
     return {
         "unknown": tried.unknown,
         "read": tried.read,

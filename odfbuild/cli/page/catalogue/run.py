@@ -76,6 +76,7 @@ def run_view(run: RunSummary, events: Iterable[Event]) -> dict[str, Any]:
         "steps": [_line(each, begun, end) for each in shown[:MOST_STEPS]],
         "more": max(0, len(shown) - MOST_STEPS),
         "width": WIDTH,
+        "axis": ("0 s", _seconds(end - begun)),
     }
 
 

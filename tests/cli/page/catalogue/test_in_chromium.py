@@ -397,6 +397,53 @@ def test_texts_stand_out_from_their_ground(rich: Shown, dark: bool) -> None:
         assert rich.open(place, dark=dark).evaluate(CONTRAST) >= 4.5
 
 
+_A4 = (718, 1000)
+"""Within the margins of a page, in pixels of CSS."""
+
+
+def printed(shown: Shown, place: str) -> Page:
+    """Return a page as it is on paper."""
+    page = shown.open(place, size=_A4)
+    page.send("Emulation.setEmulatedMedia", media="print")
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    return page
+
+
+@pytest.mark.parametrize("place", ["#/", "#/dataset/shop.sales"])
+def test_tables_are_tables_on_paper(rich: Shown, place: str) -> None:
+    page = printed(rich, place)
+    forms = page.evaluate(
+        "[...document.querySelectorAll('.view:not([hidden]) table')].map(e =>"
+        " [getComputedStyle(e).display, getComputedStyle(e.tHead).position])"
+    )
+    assert forms
+    assert all(each == ["table", "static"] for each in forms)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_all_of_the_graph_is_on_paper(browser: Browser, tmp_path: Path) -> None:
+    names = [f"shop.step{number}" for number in range(12)]
+    files = {"odfbuild.yaml": "odfbuild: 1\n", "datasets/0.yaml": root(names[0])}
+    for number in range(1, 12):
+        text = transform(names[number], {"i": names[number - 1]}, "select t, k, v from i")
+        files[f"datasets/{number}.yaml"] = text
+    shown = Shown(browser, tmp_path, files)
+    page = shown.open("#/graph", size=_A4)
+    place = "document.getElementById('world').style.transform"
+    before = page.evaluate(place)
+    page.send("Emulation.setEmulatedMedia", media="print")
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    outside = page.evaluate(
+        "(() => { const room = document.getElementById('canvas').getBoundingClientRect();"
+        " return [...document.querySelectorAll('.box')].map(e => e.getBoundingClientRect())"
+        ".filter(r => r.left < room.left || r.right > room.right || r.top < room.top ||"
+        " r.bottom > room.bottom).length; })()"
+    )
+    assert (page.evaluate("document.querySelectorAll('.box').length"), outside) == (12, 0)
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate(place) == before
+
+
 def test_on_paper_all_is_open_and_what_is_only_for_screens_is_gone(rich: Shown) -> None:
     page = rich.open("#/dataset/shop.orders")
     page.send("Emulation.setEmulatedMedia", media="print")

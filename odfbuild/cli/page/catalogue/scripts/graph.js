@@ -58,6 +58,22 @@ function fitReadable() {
   view.y = Math.max(MARGIN, (clientHeight - high * view.scale) / 2);
 }
 
+// On paper nothing can be moved to: the graph is within the width and height of a page.
+const PAPER = [624, 850], EDGE = 8;
+let onScreen = null;
+function fitPaper() {
+  const [wide, high] = sizeOf();
+  onScreen = { ...view };
+  Object.assign(view, { x: EDGE, y: EDGE, scale: Math.min(1, PAPER[0] / wide, PAPER[1] / high) });
+  byId("split").style.setProperty("--on-paper", `${Math.ceil(high * view.scale) + 2 * EDGE + 2}px`);
+  place();
+}
+function backToScreen() {
+  if (onScreen) Object.assign(view, onScreen);
+  onScreen = null;
+  place();
+}
+
 function reachInGraph(start, up) {
   const seen = new Set([start]), found = new Set(), pending = [start];
   while (pending.length) {

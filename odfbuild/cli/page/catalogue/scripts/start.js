@@ -69,8 +69,9 @@ window.addEventListener("beforeprint", () => {
     shown = Math.min(fitting.length, 5000);
     showRows();
   }
-  if (document.documentElement.dataset.view === "graph") fit();
+  if (document.documentElement.dataset.view === "graph") fitPaper();
 });
+window.addEventListener("afterprint", backToScreen);
 
 document.documentElement.classList.add("scripts");
 window.addEventListener("hashchange", route);
