@@ -59,6 +59,7 @@ _ERRORS = logging.getLogger("odfbuild.serve")
 _ANSWERED_IN_JSON = frozenset(
     {"query", "verify", "tail", "metadata", "history", "origins", "changes", "status", "runs"}
 )
+_SUGGESTS = ("did you mean ", "perhaps ")
 _LATER = {"retry-after": "2"}
 _ONE_TENANT = "odfbuild"  # the account of all datasets for clients that need one
 _Messages = Callable[[], Awaitable[Any]]
@@ -117,7 +118,9 @@ async def _refused(request: Request, error: Exception) -> Response:
     if error.__cause__ is not None and is_outage(error.__cause__):
         _noted_outage(error.__cause__)
         headers = _LATER
-    return _error_response(request, error.status, error.text, headers)
+    meant = error.fix if error.fix is not None and error.fix.startswith(_SUGGESTS) else None
+    text = error.text if meant is None else f"{error.text}. Fix: {meant}"
+    return _error_response(request, error.status, text, headers)
 
 
 async def _unreadable(request: Request, error: Exception) -> Response:

@@ -90,7 +90,7 @@ def verify(
     ahead: Callable[[Collection[Multihash]], None] = lambda _: None,
     turn: AbstractContextManager[object] | None = None,
 ) -> Verified:
-    """Recheck one dataset whole; `looked` is called after each block, `now` gives the time.
+    """Check all of one dataset; `looked` is called after each block, `now` gives the time.
 
     Of blocks that are not `wanted`, the files and the inputs are left alone; without them, what
     others take back is not looked up.  Once the references are read, `ahead` is given their blocks,

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
     from odfbuild.executors.data.frames import Frame
     from odfbuild.executors.data.views import DatasetView
+    from odfbuild.executors.engine.analysis import PlacedQueryError
     from odfbuild.sql.text.steps import QueryStep
     from odfbuild.state.chain.dataset import Dataset
     from odfbuild.state.workspace import Workspace
@@ -138,10 +139,14 @@ def _json(message: Any) -> bytes:
 
 def _replies(server: "Conversation") -> Iterator[bytes]:
     """Yield the last messages of a conversation: an answer, or a refusal."""
+    from odfbuild.executors.engine.analysis import PlacedQueryError
+
     try:
         yield from _answer(server)
     except QuestionRefusedError as error:
         yield _json(error.form)
+    except PlacedQueryError as error:
+        yield _json(_placed_refusal(error, server))
     except _OF_CLIENTS as error:
         yield _json(_refusal(error.diagnostics(), server.folder))
     except OdfBuildError as error:
@@ -163,6 +168,18 @@ def _refusal(found: Sequence[Diagnostic], folder: str | None) -> Mapping[str, An
     return {"status": 400, "text": text, "code": found[0].code, "fix": fix}
 
 
+def _placed_refusal(error: "PlacedQueryError", server: "Conversation") -> Mapping[str, Any]:
+    """Return what is wrong with a name in the text: where it is, and which one may be meant."""
+    from odfbuild.sql.text.shape import TextPlace
+
+    at, text = error.at, error.what
+    if at is not None and at.start is not None:
+        place = TextPlace.of(server.text, at.start, at.length)
+        text = f"{text} (line {place.line}, column {place.column})"
+    message = without_paths(f"{text}: {error.why}", server.folder)
+    return {"status": 400, "text": message, "code": error.code, "fix": error.fix}
+
+
 class Conversation:
     """The messages of the server, and a function to send replies."""
 
@@ -170,6 +187,7 @@ class Conversation:
         self._sent = sent
         self._say = say
         self.folder: str | None = None
+        self.text = ""
 
     def first(self) -> Mapping[str, Any]:
         """Wait for the first message."""
@@ -194,6 +212,7 @@ def _answer(server: Conversation) -> Sequence[bytes]:
     from odfbuild.sql.text.steps import DATAFUSION, QueryStep
 
     step = _step(QueryStep(None, asked["query"], engine=DATAFUSION))
+    server.text = step.text
     more = server.ask({"tables": _tables(step)})
     _check(step, more["tables"], is_repeatable=asked["is_repeatable"])
     return _output(step, more, is_repeatable=asked["is_repeatable"])

@@ -45,6 +45,21 @@ def test_what_was_known_and_what_was_in_force(project: odfbuild.DataProject) -> 
     assert project.query(text, as_at=first).to_pydict() == {"k": ["a", "b", "c"], "v": [1, 2, 3]}
 
 
+def test_a_column_that_there_is_none_of_is_marked_and_all_that_there_are_are_named(
+    project: odfbuild.DataProject,
+) -> None:
+    text = "select max(v) as v\nfrom log\nwhere kk = 1"
+    with pytest.raises(InvalidQueryError) as found:
+        project.query(text)
+    error = found.value
+    assert error.what == "there is no column 'kk'"
+    assert error.span is not None
+    assert (error.span.line, error.span.column, error.span.length) == (3, 7, 2)
+    names = project.dataset("log").schema.names
+    assert f"are {', '.join(f'log.{each}' for each in names)};" in error.why
+    assert error.fix == "did you mean 'k'?"
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

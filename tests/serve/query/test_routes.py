@@ -301,6 +301,20 @@ def test_what_is_wrong_with_a_question_is_said(
     assert words in refused(client, status, document)
 
 
+def test_a_column_that_there_is_none_of_is_said_with_its_place_and_those_that_there_are(
+    client: httpx.Client,
+) -> None:
+    asked = 'select count(*) as n\nfrom odf.odf."team.cities"\nwhere cty = 1'
+    message = refused(client, 400, {"query": asked})
+    assert message.startswith("there is no column 'cty' (line 3, column 7): the columns there are")
+    listed = ", ".join(
+        f'"team.cities".{each}'
+        for each in ("offset", "op", "system_time", "t", "city", "people", "area")
+    )
+    assert f" are {listed};" in message
+    assert message.endswith(". Fix: did you mean 'city'?")
+
+
 def test_every_refusal_of_a_question_is_json(client: httpx.Client) -> None:
     twice = b'{"query": "select 1", "query": "select 2"}'
     for status, answered in [

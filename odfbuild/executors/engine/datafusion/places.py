@@ -16,6 +16,7 @@ _AMBIGUOUS: Final = re.compile(rf"Ambiguous reference to unqualified field {_NAM
 _MEANT: Final = re.compile(rf"Did you mean '{_NAME}'\?")
 _VALID: Final = re.compile(r"Valid fields are (.+?)\.?$")
 _PARTS: Final = re.compile(_PART)
+_LISTED: Final = re.compile(rf"{_PART.replace('.]', '.,]')}(?:\.{_PART.replace('.]', '.,]')})*")
 
 
 def placed(error: InvalidQueryError, steps: Sequence[QueryStep]) -> InvalidQueryError:
@@ -35,9 +36,19 @@ def placed(error: InvalidQueryError, steps: Sequence[QueryStep]) -> InvalidQuery
         columns = f"the columns there are {valid[1]}; {columns}"
     fix = "correct the name"
     if meant is not None:
-        is_plain = '"' not in name + meant[1]
-        fix = f"did you mean '{meant[1]}'?" if is_plain else f"perhaps {meant[1]} is meant"
+        wanted = _as_short(meant[1], name, "" if valid is None else valid[1])
+        is_plain = '"' not in name + wanted
+        fix = f"did you mean '{wanted}'?" if is_plain else f"perhaps {wanted} is meant"
     return PlacedQueryError(f"there is no column '{name}'", columns, fix, at=at)
+
+
+def _as_short(meant: str, name: str, valid: str) -> str:
+    """Return a column without its table, if the text names none and one table has the column."""
+    if len(_parts(name)) > 1:
+        return meant
+    last = _PARTS.findall(meant)[-1]
+    tables = [each for each in _LISTED.findall(valid) if _PARTS.findall(each)[-1] == last]
+    return str(last) if len(tables) == 1 else meant
 
 
 def _parts(name: str) -> tuple[str, ...]:

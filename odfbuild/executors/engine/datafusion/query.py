@@ -8,8 +8,10 @@ import sys
 
 import pyarrow as pa
 
+from odfbuild.errors import InvalidQueryError, OdfBuildError
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.data.views import DatasetView, faults_named
+from odfbuild.executors.engine.datafusion.places import placed
 from odfbuild.executors.engine.datafusion.session import (
     MEMORY,
     batches_of,
@@ -30,7 +32,15 @@ def answer(request: QueryRequest) -> Frame:
     Raises InvalidQueryError for the text and what it does with the data, InvalidChangelogError of
     a dataset that cannot be replayed, EngineFailedError where memory does not do.
     """
-    statement = QueryStep(None, request.text, engine=DATAFUSION).statement
+    step = QueryStep(None, request.text, engine=DATAFUSION)
+    try:
+        return _answer(step, request)
+    except InvalidQueryError as error:
+        raise placed(_seen_with_all_columns(error, step, request), (step,)) from None
+
+
+def _answer(step: QueryStep, request: QueryRequest) -> Frame:
+    statement = step.statement
     assert isinstance(statement, DataFusionStatement)  # noqa: S101 - of its dialect
     with query_context(spill=request.staging, clock=request.clock) as context:
         for name, view in request.views.items():
@@ -44,6 +54,27 @@ def answer(request: QueryRequest) -> Frame:
         rows = spooled(batches_of(frame, schema), schema, request.staging, held)
         check_fit(context, found, ((None, statement.sent),))
         return rows
+
+
+def _seen_with_all_columns(
+    error: InvalidQueryError, step: QueryStep, request: QueryRequest
+) -> InvalidQueryError:
+    """Return what DataFusion says of the text if it knows all columns, and not those that are read.
+
+    It names those that there are, and which of them may be meant.
+    """
+    try:
+        with query_context(spill=request.staging, clock=request.clock) as context:
+            for name, view in request.views.items():
+                context.add(name, view.columns().empty_table())
+            statement = step.statement
+            assert isinstance(statement, DataFusionStatement)  # noqa: S101 - of its dialect
+            context.last(statement.sent)
+    except InvalidQueryError as found:
+        return found
+    except OdfBuildError:
+        pass
+    return error
 
 
 def _readable_columns(statement: DataFusionStatement, columns: list[str]) -> list[str]:

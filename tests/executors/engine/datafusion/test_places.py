@@ -55,8 +55,17 @@ def test_the_step_that_is_wrong_is_named_with_the_columns_that_it_has() -> None:
     error = refused("select t, v as w from r", "select t, ww from s0")
     assert error.at is not None
     assert (error.at.step, error.at.start, error.at.length) == (1, 10, 2)
-    assert (error.what, error.fix) == ("there is no column 'ww'", "did you mean 's0.w'?")
+    assert (error.what, error.fix) == ("there is no column 'ww'", "did you mean 'w'?")
     assert "s0.t, s0.w" in error.why
+
+
+def test_a_name_without_a_table_stays_without_one_where_only_one_table_has_the_column() -> None:
+    pairs = "from (select t, v as w from r) as a join (select t, shop from r) as b on a.t = b.t"
+    assert refused(f"select a.t, shopp {pairs}").fix == "did you mean 'shop'?"
+    assert refused(f"select a.t, b.shopp {pairs}").fix == "did you mean 'b.shop'?"
+    assert refused(f"select a.t, tt {pairs}").fix in (
+        "did you mean 'a.t'?", "did you mean 'b.t'?"
+    )  # fmt: skip
 
 
 def test_a_column_that_two_inputs_have_is_where_it_is_read() -> None:
