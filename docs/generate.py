@@ -15,6 +15,7 @@ from unittest.mock import patch
 from docs.architecture_page import architecture_page
 from docs.bill_of_materials import licence_table, of_this_project, sbom_text
 from docs.project_page import project_page
+from docs.python_reference import python_page
 from odfbuild.cli.main import command_line
 from odfbuild.planner.evolution.rules.page import rules_page
 from odfbuild.sql.query_class import CLASSES
@@ -37,6 +38,7 @@ def pages() -> dict[Path, str]:
         DOCS / "queries.md": _classes(DOCS / "queries.md"),
         DOCS / "rules.md": rules_page(),
         DOCS / "project.md": project_page(MARK),
+        DOCS / "python.md": python_page(DOCS / "python.md", MARK),
         DOCS / "architecture.md": architecture_page(DOCS / "architecture.md", MARK),
         DOCS / "licences.md": _licences(),
         DOCS / "sbom.json": sbom_text(),

@@ -82,7 +82,7 @@ def load_project(
     `variables` are values of the project's variables: those that are left out have their defaults.
     Of `env`, templates see what the project declares.  `packages` are folders, by name.
     `doubtful` are keys of the project file of which something is wrong: what may be wrong for that
-    reason only is not told.  `permissions` are those of the machine; of what the project file
+    reason only is left out.  `permissions` are those of the machine; of what the project file
     switches on itself, only that counts which `granted` does too, the one of a reviewed revision.
     Problems of the codes `tolerated` are passed over: for who looks for others.  What is wrong with
     one dataset is said in the project if it is loaded `partly`, and raised otherwise.  With `only`,

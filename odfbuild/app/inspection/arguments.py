@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
 
 Moment: TypeAlias = "str | datetime | date | None"
+BlockOrMoment: TypeAlias = "Moment | int"
+"""The number, the hash or a reference of a block, or a time."""
 
 
 def text(argument: str, given: object) -> str:
@@ -63,7 +65,9 @@ def condition(given: object, columns: pa.Schema) -> pc.Expression | None:
     return given
 
 
-def view_options(*, as_at: Moment, as_of: Moment, key: Iterable[str], current: bool) -> ViewOptions:
+def view_options(
+    *, as_at: BlockOrMoment, as_of: Moment, key: Iterable[str], current: bool
+) -> ViewOptions:
     """Return what a view is asked for."""
     found = names("key", key)
     if not current and as_of is not None:
@@ -79,8 +83,18 @@ def view_options(*, as_at: Moment, as_of: Moment, key: Iterable[str], current: b
             fix="give the time with as_of, or omit key",
         )
     return ViewOptions(
-        at=_moment("as_at", as_at), of=_moment("as_of", as_of), log=not current, key=found
+        at=_block_or_moment("as_at", as_at), of=_moment("as_of", as_of), log=not current, key=found
     )
+
+
+def _block_or_moment(argument: str, given: object) -> str | None:
+    """Return a block or a time as the command line takes it."""
+    if isinstance(given, int) and not isinstance(given, bool):
+        if given < 0:
+            why = "blocks are numbered from 0"
+            raise _refusal(argument, given, why, "give the number of a block, or a time")
+        return str(given)
+    return _moment(argument, given)
 
 
 def _moment(argument: str, given: object) -> str | None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from odfbuild.app.inspection import arguments
 from odfbuild.app.inspection.views import NoDataError, ViewOptions, view_of
-from odfbuild.errors import UsageRefusedError
+from odfbuild.errors import OdfBuildError, UsageRefusedError
 from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.events import AddData, ExecuteTransform
 from odfbuild.odf.identity import DatasetId
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from odfbuild.app.inspection.arguments import Moment
+    from odfbuild.app.inspection.arguments import BlockOrMoment, Moment
     from odfbuild.odf.chain.state import ChainState
     from odfbuild.state.chain.dataset import Dataset
 
@@ -90,7 +91,7 @@ class BuiltDataset:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of the rows that stand; none before the first rows."""
+        """The columns of the current rows; none before the first rows."""
         import pyarrow as pa
 
         from odfbuild.executors.data.views import DatasetView
@@ -104,7 +105,7 @@ class BuiltDataset:
     @property
     def inputs(self) -> tuple[str, ...]:
         """The datasets that it is made of, by name, or by id where they have none here."""
-        return edges_of(self.project)[self.name]
+        return tuple(_inputs(self._chain, _names_by_id(self.project)))
 
     @property
     def readers(self) -> tuple[str, ...]:
@@ -117,7 +118,7 @@ class BuiltDataset:
         columns: Sequence[str] | None = None,
         where: pc.Expression | None = None,
         *,
-        as_at: Moment = None,
+        as_at: BlockOrMoment = None,
         as_of: Moment = None,
         key: Sequence[str] = (),
         current: bool = True,
@@ -132,7 +133,7 @@ class BuiltDataset:
         columns: Sequence[str] | None = None,
         where: pc.Expression | None = None,
         *,
-        as_at: Moment = None,
+        as_at: BlockOrMoment = None,
         as_of: Moment = None,
         key: Sequence[str] = (),
         current: bool = True,
@@ -159,7 +160,7 @@ class BuiltDataset:
         return pa.RecordBatchReader.from_batches(schema, batches)
 
     def last(self, rows: int = 10) -> pa.Table:
-        """Return the last rows that stand, in the order in which they came."""
+        """Return the last of the current rows, in the order in which they came."""
         view = view_of(self.project, self.name, ViewOptions())
         return view.last(arguments.count("rows", rows))
 
@@ -219,17 +220,32 @@ class BuiltDataset:
             description=self.description,
             columns={each.name: str(each.type) for each in schema},
             rows=python_rows(self.last(_SHOWN)) if schema.names else [],
-            edges=edges_of(self.project),
+            edges=edges_of(self.project, for_picture=True),
         ).html()
 
 
-def edges_of(project: Opened) -> dict[str, tuple[str, ...]]:
-    """Return of each dataset the inputs, by name, or by id where they have none here."""
+def edges_of(project: Opened, *, for_picture: bool = False) -> dict[str, tuple[str, ...]]:
+    """Return of each dataset the inputs, by name, or by id where they have none here.
+
+    Of a damaged one there are none in a picture.
+    """
+    chains = _chains(project)
+    names = {each.id: name for name, each in chains.items()}
+    edges: dict[str, tuple[str, ...]] = dict.fromkeys(chains, ())
+    for name, each in chains.items():
+        with suppress(*([OdfBuildError] if for_picture else [])):
+            edges[name] = tuple(_inputs(each, names))
+    return edges
+
+
+def _chains(project: Opened) -> dict[str, Dataset]:
     workspace = project.workspace
     found = {str(alias): workspace.open(alias) for alias in sorted(workspace.names())}
-    chains = {name: each for name, each in found.items() if each is not None}
-    names = {each.id: name for name, each in chains.items()}
-    return {name: tuple(_inputs(each, names)) for name, each in chains.items()}
+    return {name: each for name, each in found.items() if each is not None}
+
+
+def _names_by_id(project: Opened) -> dict[DatasetId, str]:
+    return {each.id: name for name, each in _chains(project).items()}
 
 
 def _inputs(chain: Dataset, names: Mapping[DatasetId, str]) -> Iterator[str]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from odfbuild.app.inspection import arguments
+from odfbuild.errors import OdfBuildError
 from odfbuild.project import opened
 from odfbuild.project.opened import Opened
 from odfbuild.sql.text.steps import DATAFUSION
@@ -17,14 +18,46 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from odfbuild.app.inspection.arguments import Moment
+    from odfbuild.app.inspection.arguments import BlockOrMoment, Moment
     from odfbuild.app.inspection.built_dataset import BuiltDataset
+
+
+MOST_LISTED: Final = 40
 
 
 class DataProject(Opened):
     """An opened project with the data that was built of it."""
 
     __slots__ = ()
+
+    def __repr__(self) -> str:
+        """Return the name of the project, its target and how many datasets it has."""
+        named = self.config.name or self.root.name
+        return f"<Project {named}, target {self.target}, {_counted(len(self.names()))}>"
+
+    def _repr_html_(self) -> str:
+        """Return the project as a notebook shows it: its datasets, and which one reads which."""
+        from odfbuild.app.inspection.built_dataset import edges_of
+        from odfbuild.app.inspection.notebook import ProjectPage
+
+        names = self.names()
+        return ProjectPage(
+            name=self.config.name or self.root.name,
+            facts=(f"target {self.target}", _counted(len(names))),
+            datasets={name: self._facts(name) for name in names[:MOST_LISTED]},
+            more=max(0, len(names) - MOST_LISTED),
+            edges=edges_of(self, for_picture=True) if len(names) <= MOST_LISTED else {},
+        ).html()
+
+    def _facts(self, name: str) -> tuple[str, str, str, str]:
+        """Return the kind, records, watermark and description of a dataset, or what is damaged."""
+        try:
+            found = self.dataset(name)
+            mark = found.watermark
+            until = "" if mark is None else f"{mark:%Y-%m-%d %H:%M:%S} UTC"
+            return found.kind.lower(), f"{found.records:,}", until, found.description or ""
+        except OdfBuildError as error:
+            return "damaged", "", "", f"{error.code}: {error.what}"
 
     def names(self) -> tuple[str, ...]:
         """Return the names of the datasets of the workspace, sorted."""
@@ -40,7 +73,7 @@ class DataProject(Opened):
         self,
         sql: str,
         *,
-        as_at: Moment = None,
+        as_at: BlockOrMoment = None,
         as_of: Moment = None,
         key: Sequence[str] = (),
         current: bool = True,
@@ -73,6 +106,10 @@ class DataProject(Opened):
             return pa.Table.from_batches(batches, schema)
 
 
+def _counted(datasets: int) -> str:
+    return "1 dataset" if datasets == 1 else f"{datasets:,} datasets"
+
+
 def open_project(
     directory: Path | str | None = None,
     *,
@@ -81,9 +118,11 @@ def open_project(
     vars_files: Sequence[Path] = (),
     lock_timeout: float = DEFAULT_LOCK_TIMEOUT,
 ) -> DataProject:
-    """Find a project and open the workspace of a target; see `odfbuild.project.opened`.
+    """Find a project and open the workspace of one of its targets, by default its own.
 
-    Without a directory it is looked for from the working directory upwards.
+    Without a directory it is looked for from the working directory upwards.  `variables` are
+    values as K=V, `vars_files` files with more of them; `lock_timeout` is for how many seconds a
+    dataset that another process changes is waited for.
     """
     if directory is not None and not isinstance(directory, Path):
         directory = Path(arguments.text("directory", directory))
@@ -103,14 +142,14 @@ def read(
     project: Opened | Path | str | None = None,
     columns: Sequence[str] | None = None,
     where: pc.Expression | None = None,
-    as_at: Moment = None,
+    as_at: BlockOrMoment = None,
     as_of: Moment = None,
     key: Sequence[str] = (),
     current: bool = True,
 ) -> pa.Table:
     """Return rows of a dataset of a project, in the order in which they came.
 
-    By default these are the rows that stand; `current=False` gives the changelog with `offset`,
+    By default these are the current rows; `current=False` gives the changelog with `offset`,
     `op` and `system_time`.  `as_at` is a block, or the time up to which blocks count; `as_of` the
     event time at which rows were in force, of each `key` one.  Of `columns`, and of what `where`
     (an expression of `pyarrow.compute.field`) leaves out, no more is read than it takes.  Raises

@@ -1,4 +1,4 @@
-"""A dataset as a notebook shows it: HTML of its own, without scripts, styles or links of others."""
+"""Datasets and projects as a notebook shows them: HTML without scripts, styles or links."""
 
 from __future__ import annotations
 
@@ -52,6 +52,38 @@ class DatasetPage:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectPage:
+    """What is shown of a project: of each dataset four facts, and its inputs.
+
+    `more` counts datasets that are not listed.
+    """
+
+    name: str
+    facts: Sequence[str]
+    datasets: Mapping[str, Sequence[str]]
+    more: int
+    edges: Mapping[str, Sequence[str]]
+
+    def html(self) -> str:
+        """Return the datasets as a table, and as a picture with lines to those that read them."""
+        heads = ("dataset", "kind", "records", "watermark", "description")
+        rows = ((name, *facts) for name, facts in self.datasets.items())
+        lines = "".join(
+            f"<tr>{''.join(f'<td>{_shown(excerpt(each, _LONGEST))}</td>' for each in row)}</tr>"
+            for row in rows
+        )
+        table = (
+            f"<table><thead><tr>{''.join(f'<th>{each}</th>' for each in heads)}</tr></thead>"
+            f"<tbody>{lines}</tbody></table>"
+        )
+        more = f"<p>And {self.more:,} more; names() lists all.</p>" if self.more else ""
+        return (
+            f"<div><p><b>{_shown(self.name)}</b>: {_shown(', '.join(self.facts))}</p>"
+            f"{table if self.datasets else ''}{more}{_overview(self.edges)}</div>"
+        )
+
+
 def _shown(text: str) -> str:
     """Return a text as HTML, with control and format characters as escapes."""
     return escape("".join(each if each.isprintable() else ascii(each)[1:-1] for each in text))
@@ -93,6 +125,26 @@ def _drawing(chosen: str, edges: Mapping[str, Sequence[str]]) -> str:
     return picture
 
 
+def _overview(edges: Mapping[str, Sequence[str]]) -> str:
+    """Return all datasets as one picture, each to the right of its inputs; none without lines."""
+    known = {name: [each for each in inputs if each in edges] for name, inputs in edges.items()}
+    if not any(known.values()):
+        return ""
+    depths: dict[str, int] = dict.fromkeys(known, 0)
+    for _ in known:  # a circle of damaged chains ends, too
+        moved = {
+            name: max((depths[each] + 1 for each in inputs if each != name), default=0)
+            for name, inputs in known.items()
+        }
+        if moved == depths:
+            break
+        depths = {name: min(depth, len(known)) for name, depth in moved.items()}
+    levels = [
+        [name for name in known if depths[name] == depth] for depth in sorted(set(depths.values()))
+    ]
+    return _svg(None, levels, known)
+
+
 def _next(
     edge: Iterable[str], neighbours: Mapping[str, Sequence[str]], placed: set[str]
 ) -> list[str]:
@@ -100,7 +152,9 @@ def _next(
     return [name for name in dict.fromkeys(found) if name not in placed]
 
 
-def _svg(chosen: str, levels: Sequence[Sequence[str]], inputs: Mapping[str, Sequence[str]]) -> str:
+def _svg(
+    chosen: str | None, levels: Sequence[Sequence[str]], inputs: Mapping[str, Sequence[str]]
+) -> str:
     places = {
         name: (1 + across * (_WIDE + _ACROSS), 1 + down * (_HIGH + _BELOW))
         for across, level in enumerate(levels)
@@ -114,10 +168,11 @@ def _svg(chosen: str, levels: Sequence[Sequence[str]], inputs: Mapping[str, Sequ
         for name in inputs.get(to, ())
         if name in places
     )
+    label = "Datasets" if chosen is None else f"Datasets before and after {chosen}"
     boxes = "".join(_box(name, *place, chosen=name == chosen) for name, place in places.items())
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" role="img" '
-        f'aria-label="Datasets before and after {_shown(chosen)}" '
+        f'aria-label="{_shown(label)}" '
         f'style="font: 12px sans-serif; color: inherit">{lines}{boxes}</svg>'
     )
 

@@ -107,7 +107,7 @@ def test_what_was_known_at_each_block(
     for number, row in enumerate(history.to_pylist(), 1):
         known = logged(built, name, number)
         if any(history.column("event")[each].as_py() == "SetDataSchema" for each in range(number)):
-            for asked in (row["block"], str(row["sequence"])):
+            for asked in (row["block"], str(row["sequence"]), row["sequence"]):
                 found = odfbuild.read(name, project=built, as_at=asked)
                 assert found.to_pylist() == standing(known)
 
@@ -163,7 +163,9 @@ def test_nothing_of_spark_is_imported(built: Path) -> None:
         ({"key": "k", "as_of": "2024-01-01"}, "key is 'k'"),
         ({"key": None}, "key is None"),
         ({"key": ["k"]}, "key without as_of"),
-        ({"as_at": 5}, "as_at is 5"),
+        ({"as_at": -5}, "as_at is -5"),
+        ({"as_at": True}, "as_at is True"),
+        ({"as_of": 5}, "as_of is 5"),
         ({"as_of": True}, "as_of is True"),
         ({"as_of": b"2024"}, "as_of is a bytes"),
         ({"as_of": "2024-01-01", "current": False}, "as_of and the changelog exclude each other"),
