@@ -21,6 +21,7 @@ from odfbuild.cli.render.words import (
     class_word,
     column_text,
     count,
+    files_of,
     foreseen_text,
     is_listed,
     judged_word,
@@ -221,10 +222,17 @@ def _data_parts(plan: Plan) -> Iterator[str]:
         asked = sum(isinstance(step.work, work) and step.id in checks for step in plan.steps)
         if asked:
             yield f"{count(asked, noun)} to check"
-    datasets = dict.fromkeys(step.target for step in running)
-    foreseen = [each for name in datasets if (each := plan.datasets[name].foreseen) is not None]
+    slices: dict[DatasetAlias, int] = {}  # each file that is read becomes one
+    for step in running:
+        slices[step.target] = max(slices.get(step.target, 1), files_of(step))
+    foreseen = [
+        (each, times)
+        for name, times in slices.items()
+        if (each := plan.datasets[name].foreseen) is not None
+    ]
     if foreseen:
-        rows, size = sum(each.rows for each in foreseen), sum(each.bytes for each in foreseen)
+        rows = sum(each.rows * times for each, times in foreseen)
+        size = sum(each.bytes * times for each, times in foreseen)
         noun = "row" if rows == 1 else "rows"
         yield f"~{rough(rows)} {noun}, ~{bytes_text(size)} (from past slices)"
 

@@ -11,10 +11,10 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
 from odfbuild.cli.render.run import outcome_text
+from odfbuild.cli.render.words import count, files_of
 from odfbuild.cli.terminal.console import is_quiet, printable, stderr_console
 from odfbuild.executors.runs.report import Failed, Interrupted, Outcome, Skipped
 from odfbuild.executors.runs.scheduler import Progress, Unwatched
-from odfbuild.planner.plan.reasons import FilesPassedOver, SourceHasNews
 from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
@@ -70,11 +70,11 @@ class StepPace:
         """Return what there is to say after so many seconds, what matters most first."""
         left = self._left(elapsed)
         parts = [] if left is None or left < 1 else [f"about {_length(left)} left"]
+        if self.rows and self.at >= 1:
+            parts.append(f"{self.rows / self.at:,.0f} rows/s")
         if self.commits:
             of = f" of {self.files:,}" if self.files > 1 else ""
-            parts += [f"{self.commits:,}{of} committed", f"{self.rows:,} rows"]
-            if self.rows and self.at >= 1:
-                parts.append(f"{self.rows / self.at:,.0f} rows/s")
+            parts += [f"{self.commits:,}{of} committed", count(self.rows, "row")]
         return " · ".join([*parts, self.source] if self.source else parts)
 
     def _left(self, elapsed: float) -> float | None:
@@ -134,7 +134,7 @@ class LiveProgress:
         with self._known:
             if self._seconds is None:
                 self._seconds = self._usual()
-        pace = StepPace(files=_files(step), usual=self._seconds.get(step.id))
+        pace = StepPace(files=files_of(step), usual=self._seconds.get(step.id))
         self._paces[step.id] = pace
         self._tasks[step.id] = self._bars.add_task(printable(step.id), total=None, pace=pace)
 
@@ -161,16 +161,6 @@ def short_name(step: str, width: int) -> str:
         return step
     first = min(step.find(":") + 1, width // 3)
     return f"{step[:first]}…{step[len(step) - max(1, width - first - 1) :]}"
-
-
-def _files(step: Step) -> int:
-    """Return how many files a step is to read, 0 if that is not known."""
-    return sum(
-        len(each.names)
-        for each in step.reasons
-        if isinstance(each, FilesPassedOver)
-        or (isinstance(each, SourceHasNews) and not each.is_absent)
-    )
 
 
 def _length(seconds: float) -> str:

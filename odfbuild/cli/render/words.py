@@ -181,6 +181,16 @@ def foreseen_text(found: Foreseen) -> str:
     return f"{rows}, ~{bytes_text(found.bytes)} a slice, as {past}"
 
 
+def files_of(step: Step) -> int:
+    """Return how many files a step is to read, 0 if that is not known."""
+    return sum(
+        len(each.names)
+        for each in step.reasons
+        if isinstance(each, FilesPassedOver)
+        or (isinstance(each, SourceHasNews) and not each.is_absent)
+    )
+
+
 def news_text(reason: SourceHasNews) -> str:
     """Return how many files are new, and which."""
     names = reason.names

@@ -30,20 +30,20 @@ _NAMES = ("2024-01.csv", "2024-02.csv", "2024-03.csv", "2024-04.csv")
         (
             StepPace(files=4, commits=1, rows=9000, at=3.0, source="a.csv"),
             4.0,
-            "about 8s left · 1 of 4 committed · 9,000 rows · 3,000 rows/s · a.csv",
+            "about 8s left · 3,000 rows/s · 1 of 4 committed · 9,000 rows · a.csv",
         ),
         (
             StepPace(files=4, usual=900.0, commits=4, rows=8, at=4.0),
             5.0,
-            "4 of 4 committed · 8 rows · 2 rows/s",
+            "2 rows/s · 4 of 4 committed · 8 rows",
         ),
         (StepPace(files=2, usual=7300.0), 10.0, "about 2h 1m left"),
         # what came before the first commit comes once
         (StepPace(files=10, commits=2, rows=2, first=60.0, at=64.0), 64.0,
-         "about 32s left · 2 of 10 committed · 2 rows · 0 rows/s"),
+         "about 32s left · 0 rows/s · 2 of 10 committed · 2 rows"),
         # after one commit, with what came before it, the last run tells more
         (StepPace(files=10, usual=100.0, commits=1, rows=1, first=60.0, at=60.0), 61.0,
-         "about 39s left · 1 of 10 committed · 1 rows · 0 rows/s"),
+         "about 39s left · 0 rows/s · 1 of 10 committed · 1 row"),
     ],
 )  # fmt: skip
 def test_a_line_says_what_is_known(pace: StepPace, elapsed: float, said: str) -> None:
@@ -90,6 +90,11 @@ def test_a_step_has_one_line_of_any_terminal(columns: int, monkeypatch: pytest.M
     assert "1 of 4 committed" in second[0]
     assert "1,234,567 rows" in second[0] or columns == 80
     assert second[0].rstrip().endswith("0:00:00")
+    pace = progress._paces[step.id]
+    pace.at, pace.usual = 3.0, 3000.0
+    third = _drawn(progress, columns)
+    assert "about 50m 0s left" in third[0]
+    assert "411,522 rows/s" in third[0]  # at 80 columns, too
 
 
 @pytest.mark.parametrize("columns", [40, 80, 200])
