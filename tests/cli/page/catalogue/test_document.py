@@ -20,6 +20,7 @@ from odfbuild.odf.events import DatasetKind, SetInfo
 from odfbuild.odf.identity import DatasetId, sha3_256
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.texts.page import page_file
 from tests.cli.page.catalogue.projects import BAD, RICH, catalogue_in, described, page_in, taken
 from tests.cli.page.parsed import parse
 from tests.support.projects.texts import root
@@ -59,7 +60,8 @@ def test_the_policy_lets_its_own_script_and_style_run_and_nothing_else(rich: str
 def test_scripts_take_no_text_for_markup() -> None:
     folder = resources.files("odfbuild.cli.page.catalogue") / "scripts"
     texts = [each.read_text("utf-8") for each in folder.iterdir()]
-    assert len(texts) == 10
+    texts += [page_file("layout.js"), page_file("elements.js")]
+    assert len(texts) == 11
     for text in texts:
         assert text.isascii()
         assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b", text)
