@@ -82,11 +82,11 @@ const amountHead = (text) => ({ text, class: "amount" });
 const amount = (number) => make("td", { class: "amount", text: number === null || number === undefined ? "" : numeral(number) });
 
 // A table whose lines are cards where it is narrow: then each cell says what it is.
-function cardTable(caption, heads, lines) {
+function cardTable(caption, heads, lines, kind = "") {
   for (const line of lines) {
     [...line.cells].slice(1).forEach((each, at) => each.setAttribute("data-label", heads[at + 1].text || heads[at + 1]));
   }
-  return table(caption, heads, lines, { class: "cards" });
+  return table(caption, heads, lines, { class: `cards ${kind}`.trim() });
 }
 
 // A part of the page that is asked for anew while it is looked at.

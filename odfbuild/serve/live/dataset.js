@@ -48,7 +48,7 @@ function attachmentParts(attachments) {
 function columnTable(schema) {
   const fields = schema?.fields || [];
   if (fields.length === 0) return make("p", { class: "faint", text: "It has no columns yet." });
-  return table("Columns", ["Column", "Type", "Description"], fields.map((each) => make("tr", {},
+  return cardTable("Columns", ["Column", "Type", "Description"], fields.map((each) => make("tr", {},
     headCell(make("span", { class: "name", text: each.name })), make("td", { class: "type" }, make("code", { text: typeText(each.type) })),
     make("td", { class: "cell", text: each.extra?.["opendatafabric.org/description"] || "" }))));
 }
@@ -169,7 +169,7 @@ function showHistory(own, first) {
           event.newData && older ? make("a", { href: `${datasetAddress(own.name)}?${query({ since: older, block: hash })}`, "aria-label": `rows of block ${sequenceNumber}`, text: "rows of it" }) : null, " ",
           make("a", { href: `${datasetAddress(own.name)}?${query({ since: hash })}`, "aria-label": `rows since block ${sequenceNumber}`, text: "rows since" })));
     });
-    room.replaceChildren(table("Blocks, newest first", ["Block", "When", "What", "Hash", "Rows"], lines, { class: "history" }),
+    room.replaceChildren(cardTable("Blocks, newest first", ["Block", "When", "What", "Hash", "Rows"], lines, "history"),
       next ? make("p", { class: "more" }, make("button", { type: "button", text: "Earlier blocks", on: { click: () => more().catch(showProblem) } })) : "");
   };
   const more = async () => {

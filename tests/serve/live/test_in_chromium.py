@@ -530,6 +530,10 @@ def test_it_can_be_read_anywhere(
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), place
         if table != "#rows":  # rows may have any number of columns
             assert page.evaluate(f"Math.max({_WIDER.format(table)})") <= 0, place
+        for each in ("Columns", "Blocks, newest first") if table == "#rows" else ():
+            room = f"#dataset .scroll[aria-label='{each}']"
+            wider = f'(e => e.scrollWidth - e.clientWidth)(document.querySelector("{room}"))'
+            assert page.evaluate(wider) <= 0, (place, each)
         assert page.evaluate(CONTRAST) >= 4.5, place
         assert page.evaluate(_UNNAMED) == 0, place
         assert page.complaints() == []
