@@ -224,12 +224,21 @@ def azure_store() -> "Iterator[ObjectServer]":
         yield server
 
 
+@pytest.fixture(scope="session")
+def google_store() -> "Iterator[ObjectServer]":
+    """Run a store that swaps by generations."""
+    from tests.support.servers.google import serving_google
+
+    with serving_google() as server:
+        yield server
+
+
 @pytest.fixture
 def store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> "ObjectServer":
     """Return a running object store, with its credentials in the environment.
 
-    A test may name another one: `simulated_store`, `azure_store`; the variable ODFBUILD_TEST_STORE
-    names one for all others.
+    A test may name another one: `simulated_store`, `azure_store`, `google_store`; the variable
+    ODFBUILD_TEST_STORE names one for all others.
     """
     usual = os.environ.get("ODFBUILD_TEST_STORE", "running_store")
     found: ObjectServer = request.getfixturevalue(getattr(request, "param", usual))

@@ -121,8 +121,11 @@ def open_project(
 
 
 def _with_named_stores(root: Path, config: Config) -> Config:
-    """Return settings that say of each repository in Azure if the user's policy names its store."""
-    stores = {n: e for n, e in config.repositories.items() if e.url.startswith("az+")}
+    """Return settings that say of repositories if the user's policy names their store.
+
+    Those in Azure, and at other servers than Google's, get credentials by that.
+    """
+    stores = {n: e for n, e in config.repositories.items() if e.url.startswith(("az+", "gs+"))}
     if not stores:
         return config
     permissions = permissions_of(os.environ, root)

@@ -73,7 +73,7 @@ def test_whatever_a_pattern_is_the_server_of_a_store_fits_that_of_the_pattern(
         assert fnmatchcase("/".join(names[1:]), path)
 
 
-@pytest.mark.holds("project-azure")
+@pytest.mark.holds("project-azure", "project-google")
 def test_a_store_is_named_by_its_server_and_not_by_a_pattern_of_several() -> None:
     url = "az+https://acme.blob.core.windows.net/lake/markets"
     for pattern in ("az+https://acme.blob.core.windows.net/*", url):
@@ -87,3 +87,6 @@ def test_a_store_is_named_by_its_server_and_not_by_a_pattern_of_several() -> Non
         "az+https://acme.blob.core.windows.net/other/*",
     ):
         assert not replace(STRICT, stores=(pattern,)).names_store(url)
+    place = "gs+http://127.0.0.1:4443/lake"
+    assert replace(STRICT, stores=("gs+http://127.0.0.1:4443/*",)).names_store(place)
+    assert not replace(STRICT, stores=("gs+http://127.0.0.1:*/*",)).names_store(place)

@@ -412,6 +412,26 @@ def test_a_workspace_that_the_policy_allows_by_a_pattern_gets_no_credential_of_a
         assert f"sig={SECRET}" in server.seen[0].path
 
 
+@pytest.mark.holds("project-google")
+@pytest.mark.parametrize("kind", ["repository", "workspace"])
+def test_a_store_that_is_not_named_gets_no_token_of_google(
+    make: Make, tmp_path: Path, kind: str
+) -> None:
+    given = {"GOOGLE_BEARER_TOKEN": SECRET}
+    with serving_script() as server:
+        place = f"gs+http://127.0.0.1:{server.port}/lake/x"
+        settings = f"repositories: {{hub: {{url: '{place}'}}}}\n"
+        command = ["repo", "check", "hub"]
+        if kind == "workspace":
+            settings, command = f"targets: {{dev: {{workspace: '{place}'}}}}\n", ["status"]
+        ours = make({"odfbuild.yaml": SETTINGS + settings})
+        ours(*command, **given, **policy(tmp_path, "stores: ['*', 'gs+http://127.0.0.?*/*']\n"))
+        assert server.seen
+        assert not any(SECRET in each.text for each in server.seen)
+        ours(*command, **given, **policy(tmp_path, f"stores: ['{place}/*', '{place}']\n"))
+        assert server.seen[-1].headers["authorization"] == f"Bearer {SECRET}"
+
+
 @pytest.mark.holds("project-cluster")
 @pytest.mark.parametrize(
     "name",

@@ -109,7 +109,7 @@ def whole(store: ObjectServer, prefix: str) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize(
-    "store", ["running_store", "simulated_store", "azure_store"], indirect=True
+    "store", ["running_store", "simulated_store", "azure_store", "google_store"], indirect=True
 )
 def test_what_one_machine_made_the_other_goes_on_with(
     applied: Machine, there: Machine, store: ObjectServer, prefix: str

@@ -10,7 +10,12 @@ from tests.support.servers.object_store import ObjectServer
 
 __all__ = ["SERVERS"]
 
-SERVERS = {"seaweedfs": "running_store", "moto": "simulated_store", "azurite": "azure_store"}
+SERVERS = {
+    "seaweedfs": "running_store",
+    "moto": "simulated_store",
+    "azurite": "azure_store",
+    "google": "google_store",
+}
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import is_name
 from odfbuild.project.config.settings import Section, SettingsReader
 from odfbuild.project.yaml import Value
-from odfbuild.state.remote.store.place import azure_problem, is_store_url
+from odfbuild.state.remote.store.place import is_store_url, place_problem
 from odfbuild.texts.patterns import late_pattern
 from odfbuild.values import dataclass
 
@@ -31,7 +31,7 @@ _EXAMPLES = "https://data.example.org/odf, s3://bucket/odf, s3+https://host/buck
 _FOREIGN = late_pattern(r"[\x00-\x20\"<>\\^`{|}]|%(?![0-9A-Fa-f]{2})|%(?:[01][0-9A-Fa-f]|7[Ff])")
 _LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]*[A-Za-z0-9_])?"
 _SERVER = late_pattern(rf"(?:{_LABEL}(?:\.{_LABEL})*\.?|\[[0-9A-Fa-f:.]+\])(?::[0-9]+)?")
-_WITHOUT_PORT: Final = ("s3", "ipfs", "ipns")
+_WITHOUT_PORT: Final = ("s3", "gs", "ipfs", "ipns")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,9 @@ SCHEMES: Final[Mapping[str, RepositoryScheme]] = {
     "s3+https": RepositoryScheme("object_store", is_writable=True),
     "az+http": RepositoryScheme("object_store", is_writable=True),
     "az+https": RepositoryScheme("object_store", is_writable=True),
+    "gs": RepositoryScheme("object_store", is_writable=True),
+    "gs+http": RepositoryScheme("object_store", is_writable=True),
+    "gs+https": RepositoryScheme("object_store", is_writable=True),
     "odf+http": RepositoryScheme("odf_server", is_writable=True),
     "odf+https": RepositoryScheme("odf_server", is_writable=True),
     "ipfs": RepositoryScheme("ipfs"),
@@ -287,7 +290,7 @@ def _wrong_place(url: str, parts: SplitResult | None) -> tuple[str, str] | None:
         return "the URL names no bucket", "after the server comes the name of the bucket"
     if parts.scheme.startswith("s3") and "" in names[1:-1]:
         return "the URL has two slashes in a row", "what is between them has no name in a store"
-    return azure_problem(url, parts) if parts.scheme.startswith("az+") else None
+    return place_problem(url, parts) if parts.scheme.startswith(("az+", "gs")) else None
 
 
 def _parts(url: str) -> SplitResult | None:

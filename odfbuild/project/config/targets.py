@@ -293,10 +293,11 @@ def _target(entry: Section, below: Target) -> Target:
         entry.reading.refuse(
             entry.at("workspace"),
             f"the workspace '{workspace}' is neither a folder nor in an object store",
-            _azure_why(workspace)
+            _place_why(workspace)
             or "a store is named by its bucket, without credentials: s3://BUCKET/PREFIX at AWS, "
             "s3+https://HOST/BUCKET/PREFIX or s3+http://HOST:PORT/BUCKET/PREFIX at another server, "
-            "az+https://ACCOUNT.blob.core.windows.net/CONTAINER/PREFIX at Azure",
+            "az+https://ACCOUNT.blob.core.windows.net/CONTAINER/PREFIX at Azure, "
+            "gs://BUCKET/PREFIX at Google",
             f"write it so, or use a folder, such as {DEFAULT_WORKSPACE}",
             code="config-unsupported",
         )
@@ -311,8 +312,8 @@ def _target(entry: Section, below: Target) -> Target:
     )
 
 
-def _azure_why(workspace: str) -> str | None:
-    problem = url_problem(workspace) if workspace.startswith("az+") else None
+def _place_why(workspace: str) -> str | None:
+    problem = url_problem(workspace) if workspace.startswith(("az+", "gs")) else None
     return problem and problem[1]
 
 

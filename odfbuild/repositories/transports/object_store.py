@@ -1,8 +1,9 @@
-"""Repositories in object stores: S3, what is compatible with it, and Azure Blob Storage.
+"""Repositories in object stores: S3, what is compatible with it, Azure's and Google's.
 
     s3://bucket/prefix/            the bucket is the host
     s3+https://host/bucket/prefix/ a server, and the bucket is the first part of the path
     az+https://account.blob.core.windows.net/container/prefix/
+    gs://bucket/prefix/            the bucket is the host
 
 A dataset is laid out as in a folder.  Objects are created, never replaced, and the head is swapped
 by its ETag, so that of two who push at a time one wins; a store that ignores such conditions is

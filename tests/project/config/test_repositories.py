@@ -1,7 +1,7 @@
 """Repositories of a project: what is read of the setting, and what profiles may say otherwise."""
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from odfbuild.errors import ProjectErrors
@@ -95,7 +95,7 @@ hosts = st.sampled_from(["h", "hub.example.org", "h-1.example.org", "10.0.0.7", 
 ports = st.sampled_from(["", ":1", ":8080", ":65535"])
 paths = st.sampled_from(["", "/", "/odf", "/odf/", "/a%20b/c", "/a;b/~c", "/a(b)/c,d"])
 with_port = st.sampled_from(
-    [each for each in SCHEMES if each not in ("file", "s3", "ipfs", "ipns")]
+    [each for each in SCHEMES if each not in ("file", "s3", "gs", "ipfs", "ipns")]
 )
 
 
@@ -103,7 +103,8 @@ with_port = st.sampled_from(
 def test_a_url_of_a_scheme_a_server_and_a_folder_is_one_of_a_repository(
     scheme: str, host: str, port: str, path: str
 ) -> None:
-    names = {"s3": "/bucket", "az": "/account/bucket"}.get(scheme[:2], "")
+    assume(scheme[:2] not in ("az", "gs") or host not in ("[::1]", "h_x"))
+    names = {"s3": "/bucket", "gs": "/bucket", "az": "/account/bucket"}.get(scheme[:2], "")
     url = f"{scheme}://{host}{port}{names}{path}"
     assert url_problem(url) is None, url
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from odfbuild.errors import ProjectErrors
 from odfbuild.project.config.project_file import load_config
 from odfbuild.project.config.repositories import is_store, url_problem
-from odfbuild.state.remote.store.azure import AzureAccess
+from odfbuild.state.remote.store.credentials import StoreAccess
 from odfbuild.state.remote.store.place import PATTERNS, StorePlace
 from odfbuild.state.remote.store.services import opened
 from tests.support.projects import REPOSITORY
@@ -43,7 +43,20 @@ def workspace_patterns() -> list[str]:
         ("s3://u:p@bucket/a", False),
         ("s3://bucket/a?b", False),
         ("s3://bucket//a", False),
-        ("gs://bucket/a", False),
+        ("gs://bucket/a/b/", True),
+        ("gs://my_bucket.example.org", True),
+        ("gs+http://127.0.0.1:4443/my_bucket/a", True),
+        ("gs+https://h.example/bucket", True),
+        ("gs://Bucket/a", False),
+        ("gs://b/a", False),
+        ("gs://-bucket/a", False),
+        ("gs://bucket:443/a", False),
+        ("gs://u:p@bucket/a", False),
+        ("gs://bucket/a/../b", False),
+        ("gs://bucket//a", False),
+        ("gs+https://h.example", False),
+        ("gs+https://storage.googleapis.com/bucket/a", False),
+        ("gs+ftp://h.example/bucket", False),
         ("az+https://acme.blob.core.windows.net/lake/a/b", True),
         ("az+https://acme.blob.core.windows.net/lake/", True),
         ("az+http://127.0.0.1:10000/acme/lake/a", True),
@@ -80,7 +93,11 @@ STARTS = st.sampled_from([
     "az+http://acme.blob.core.windows.net/lake", "az+https://acme.dfs.core.windows.net/lake",
     "az+https://windows.net/acme/lake", "az+https://h//acme/lake",
     "az+https://acme.blob.core.windows.net./lake", "az+https://acme.blob.-/lake",
-    "az+http://h/acme%2Flake",
+    "az+http://h/acme%2Flake", "gs://bucket", "gs://b_k.t-1", "gs://b.", "gs://a..b", "gs://B",
+    "gs:", "gs://bucket:443", "gs+http://127.0.0.1:4443/bucket", "gs+https://h/b_k.t",
+    "gs+https://h", "gs+http://H/bucket", "gs+http://h/b_", "gs+http://h:0/bucket",
+    "gs+https://storage.googleapis.com/bucket", "gs+https://storage.googleapis.com:443/bucket",
+    "gs+https://storage.googleapis.com.h/bucket", "gs://a%2Fb", "gs+http://h/bucket%2Fa",
 ])  # fmt: skip
 NAMES = st.sampled_from([
     "", "a", ".", "..", ".a", "%2e", "%2E%2e", "a%2Fb", "a%2F..%2Fb", "%2F", "a%b", "%00", "%0a",
@@ -96,7 +113,7 @@ def test_a_store_that_settings_take_is_one_that_a_client_reaches(
     url = "/".join([start, *names])
     allowed = any(re.search(each, url) for each in workspace_patterns())
     assert is_store(url) is allowed
-    if url.startswith("az"):
+    if url.startswith(("az", "gs")):
         assert (url_problem(url) is None) is allowed
     if not is_store(url):
         return
@@ -104,7 +121,7 @@ def test_a_store_that_settings_take_is_one_that_a_client_reaches(
     place = StorePlace.of(url)
     assert not {"", ".", ".."} & {*place.prefix.split("/")} or not place.prefix
     assert "/" not in place.bucket
-    assert opened(place, AzureAccess({"skip_signature": True}) if place.kind == "az" else None)
+    assert opened(place, None if place.kind == "s3" else StoreAccess({"skip_signature": True}))
 
 
 def test_settings_and_schema_have_the_same_patterns_of_stores() -> None:
@@ -157,11 +174,23 @@ def test_a_url_of_azure_names_a_server_an_account_and_a_container(
     assert place.is_of_azure is (".windows.net" in server or ".azure.net" in server)
 
 
+@pytest.mark.parametrize("server", ["", ":443", "."])
+def test_another_address_of_google_is_refused_with_how_a_bucket_is_named(server: str) -> None:
+    problem = url_problem(f"gs+https://storage.googleapis.com{server}/bucket/a")
+    assert problem is not None
+    assert problem[1] == "a bucket there is gs://BUCKET/PREFIX"
+
+
 def test_stores_of_two_kinds_are_never_taken_for_one() -> None:
     one = StorePlace.of("az+https://h.example/acme/lake")
     other = StorePlace.of("s3+https://h.example/acme/lake")
-    assert len({one.store, other.store, StorePlace.of("s3://acme/lake").store}) == 3
+    third = StorePlace.of("gs+https://h.example/acme/lake")
+    places = [one, other, third, *map(StorePlace.of, ("s3://acme/lake", "gs://acme/lake"))]
+    assert len({each.store for each in places}) == 5
     assert one.store.startswith("az+")
+    assert [each.store for each in places[2:]] == [
+        "gs+https://h.example/acme", "s3://acme", "gs://acme"
+    ]  # fmt: skip
 
 
 def test_files_for_a_cluster_are_in_a_store_or_nowhere(tmp_path: Path) -> None:

@@ -74,6 +74,8 @@ AZURE = "https://acme.blob.core.windows.net"
         (f"az+{AZURE}/lake/a%20b/c/", AZURE, "acme", "lake", "a b/c"),
         (f"az+{AZURE}/lake", AZURE, "acme", "lake", ""),
         ("az+http://[::1]:10000/acme/lake/a/", "http://[::1]:10000/acme", "acme", "lake", "a"),
+        ("gs://my_lake/a%20b/c/", None, None, "my_lake", "a b/c"),
+        ("gs+http://h.example:4443/lake/a/", "http://h.example:4443", None, "lake", "a"),
     ],
 )
 def test_a_url_names_server_bucket_and_prefix(

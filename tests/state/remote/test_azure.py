@@ -15,12 +15,9 @@ from odfbuild.state.remote.errors import (
     UnreachableRepositoryError,
 )
 from odfbuild.state.remote.store import bucket as module
-from odfbuild.state.remote.store.azure import (
-    StoreCredentialsError,
-    UntrustedStoreError,
-    access_of,
-)
+from odfbuild.state.remote.store.azure import azure_access
 from odfbuild.state.remote.store.bucket import Bucket, MissingBucketError
+from odfbuild.state.remote.store.credentials import StoreCredentialsError, UntrustedStoreError
 from odfbuild.state.remote.store.place import StorePlace
 from odfbuild.texts.known_secrets import hidden
 from tests.state.remote.scripted import (
@@ -91,7 +88,7 @@ def at(script: ScriptedServer) -> str:
 
 def used(url: str, env: dict[str, str], *, is_named: bool = False) -> object:
     """Return the kind of credentials that a place gets."""
-    access = access_of(StorePlace.of(url), env, is_named=is_named)
+    access = azure_access(StorePlace.of(url), env, is_named=is_named)
     if access.options["skip_signature"]:
         return None
     return access.options["credential_type"]
@@ -249,7 +246,7 @@ def test_tokens_are_asked_for_where_the_cloud_of_a_place_gives_them() -> None:
     ]
     for url, authority in zip(CLOUDS, wanted, strict=True):
         env = {NAME: "acme", "AZURE_AUTHORITY_HOST": "https://evil.example"}
-        access = access_of(StorePlace.of(url), env, is_named=False)
+        access = azure_access(StorePlace.of(url), env, is_named=False)
         assert access.options["authority_host"] == f"https://login.{authority}"
 
 
@@ -501,7 +498,7 @@ def test_a_name_that_a_list_gave_is_known_to_be_unchanged(
 
 
 @pytest.mark.parametrize(
-    "store", ["running_store", "simulated_store", "azure_store"], indirect=True
+    "store", ["running_store", "simulated_store", "azure_store", "google_store"], indirect=True
 )
 def test_an_object_is_read_from_its_end_on(store: ObjectServer) -> None:
     bucket = Bucket(store.url("ends"))

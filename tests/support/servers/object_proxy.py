@@ -7,13 +7,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import unquote
 
 import obstore
-from obstore.store import S3Store
+from obstore.store import GCSStore, S3Store
 
 __all__ = ["ObjectProxy", "proxying"]
 
-_CONDITIONS = frozenset({"if-match", "if-none-match"})
+_CONDITIONS = frozenset({"if-match", "if-none-match", "x-goog-if-generation-match"})
+
+_OWN = ("transfer-encoding", "connection", "content-length")  # headers of a connection
 
 
 @dataclass
@@ -24,17 +27,19 @@ class ObjectProxy:
     out; `fault` is the number of a request, counted from the last `restart`, and what becomes of
     it: "before" or "after" breaks off, "409" and "500" are answers, "late" is one; `lies` is the
     store to which conditional requests go without conditions; `cut` after how many bytes of a body
-    a download breaks off, once; `keeps` says that deletions are answered with 403; `alters` gives
-    another status and body for what the store answers to a method and path; `moved` has the bytes
-    of the body of each request, and of its answer.
+    a download breaks off, once; `keeps` says that deletions are answered with 403; `hides` are
+    headers that answers lose; `alters` gives another status and body for what the store answers to
+    a method and path; `moved` has the bytes of the body of each request, and of its answer.  Paths
+    are decoded.
     """
 
     port: int = 0
     loses: list[tuple[str, str]] = field(default_factory=list)
-    lies: S3Store | None = None
+    lies: S3Store | GCSStore | None = None
     cut: int | None = None
     fault: tuple[int, str] | None = None
     keeps: bool = False
+    hides: tuple[str, ...] = ()
     alters: Callable[[str, str, int, bytes], tuple[int, bytes]] | None = None
     asked: list[tuple[str, str, str | None]] = field(default_factory=list)
     moved: list[tuple[str, str, int, int]] = field(default_factory=list)
@@ -84,8 +89,9 @@ def _handler(proxy: ObjectProxy, target: int) -> type[BaseHTTPRequestHandler]:
 
         def _pass_on(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length") or 0))
+            path = unquote(self.path)
             with proxy.lock:
-                proxy.asked.append((self.command, self.path, self.headers.get("range")))
+                proxy.asked.append((self.command, path, self.headers.get("range")))
                 due = proxy.due()
             if due == "before":
                 self.close_connection = True
@@ -109,17 +115,17 @@ def _handler(proxy: ObjectProxy, target: int) -> type[BaseHTTPRequestHandler]:
             data = answer.read()
             far.close()
             with proxy.lock:
-                proxy.moved.append((self.command, self.path, len(body), len(data)))
-            if due == "after" or proxy.is_lost(self.command, self.path):
+                proxy.moved.append((self.command, path, len(body), len(data)))
+            if due == "after" or proxy.is_lost(self.command, path):
                 self.close_connection = True
                 return
             status = answer.status
             if proxy.alters is not None:
                 with proxy.lock:
-                    status, data = proxy.alters(self.command, self.path, status, data)
+                    status, data = proxy.alters(self.command, path, status, data)
             self.send_response_only(status)
             for name, value in answer.getheaders():
-                if name.lower() not in ("transfer-encoding", "connection", "content-length"):
+                if name.lower() not in (*_OWN, *proxy.hides):
                     self.send_header(name, value)
             length = answer.getheader("content-length") if self.command == "HEAD" else len(data)
             self.send_header("Content-Length", str(length))
@@ -131,7 +137,7 @@ def _handler(proxy: ObjectProxy, target: int) -> type[BaseHTTPRequestHandler]:
                 self.wfile.write(data)
 
         def _put_anyway(self, body: bytes) -> None:
-            key = self.path.partition("?")[0].split("/", 2)[2]
+            key = unquote(self.path.partition("?")[0]).split("/", 2)[2]
             assert proxy.lies is not None
             found = obstore.put(proxy.lies, key, body)
             self.send_response_only(200)

@@ -27,7 +27,7 @@ def move(
         str,
         typer.Argument(
             metavar="PLACE",
-            help="A folder, or s3://BUCKET/..., s3+https://HOST/BUCKET/..., az+https://...",
+            help="A folder, or s3://BUCKET/..., s3+https://HOST/BUCKET/..., az+https://..., gs://BUCKET/...",
         ),
     ],
     on_busy: Busy = OnBusy.WAIT,
@@ -60,8 +60,8 @@ def move(
         raise UsageRefusedError(
             what=f"{place} is neither a folder nor in a supported object store",
             why="a workspace is in one of the two",
-            fix="name a folder, s3://BUCKET/PREFIX, s3+https://HOST/BUCKET/PREFIX or "
-            "az+https://ACCOUNT.blob.core.windows.net/CONTAINER/PREFIX",
+            fix="name a folder, s3://BUCKET/PREFIX, s3+https://HOST/BUCKET/PREFIX, "
+            "az+https://ACCOUNT.blob.core.windows.net/CONTAINER/PREFIX or gs://BUCKET/PREFIX",
         )
     else:
         there = project.root / place

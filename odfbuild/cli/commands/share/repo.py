@@ -50,7 +50,7 @@ def add(
     url: Annotated[
         str,
         typer.Argument(
-            help="Its URL: https://, s3://, s3+https://, az+https://, odf+https://, file:///..."
+            help="Its URL: https://, s3://, s3+https://, az+https://, gs://, odf+https://, file:///..."
         ),
     ],
     trust: Annotated[
@@ -136,7 +136,7 @@ def _check_repository(settings: RepositorySettings, *, write: bool) -> dict[str,
     from odfbuild.state.remote.store.abilities import refuse_unsafe
 
     scheme = settings.url.partition(":")[0]
-    is_bucket = scheme.startswith(("s3", "az"))  # which is tried out before it is pushed to
+    is_bucket = scheme.startswith(("s3", "az", "gs"))  # which is tried out before it is pushed to
     found: dict[str, Any] = {"name": settings.name, "url": settings.url, "read": "no"}
     found |= {"push": "yes" if is_writable(settings.url) and not is_bucket else "no", "said": None}
     try:
@@ -188,7 +188,7 @@ def _unfinished_pushes(repository: FolderRepository) -> dict[str, str]:
 
 def _has_token(settings: RepositorySettings, token_for: Any) -> bool:
     scheme = settings.url.partition(":")[0].rpartition("+")[2]
-    if scheme not in ("http", "https") or settings.url.startswith(("s3", "az", "ip")):
+    if scheme not in ("http", "https") or settings.url.startswith(("s3", "az", "gs", "ip")):
         return False
     return token_for(settings.url, settings.name) is not None
 

@@ -13,10 +13,16 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
-from odfbuild.errors import StateError
+from odfbuild.state.remote.store.credentials import (
+    StoreAccess,
+    UntrustedStoreError,
+    first_of,
+    flag_of,
+    malformed,
+    token_of,
+)
 from odfbuild.state.remote.store.place import StorePlace
 from odfbuild.texts.redaction import keep_hidden
-from odfbuild.values import dataclass
 
 NAME: Final = "AZURE_STORAGE_ACCOUNT_NAME"
 _SKIP: Final = "AZURE_SKIP_SIGNATURE"
@@ -39,31 +45,9 @@ _CLIENT_SECRETS: Final = ("AZURE_STORAGE_CLIENT_SECRET", "AZURE_CLIENT_SECRET")
 _FILE: Final = "AZURE_FEDERATED_TOKEN_FILE"
 _CLI: Final = "AZURE_USE_AZURE_CLI"
 _HIDDEN: Final = (*_KEYS, *_CLIENT_SECRETS, _TOKEN, _ENCRYPTION, "AZURE_FABRIC_SESSION_TOKEN")
-_YES: Final = ("1", "true", "on", "yes", "y")
-_NO: Final = ("", "0", "false", "off", "no", "n")
 
 
-class UntrustedStoreError(StateError):
-    """Nothing says that the credentials of the environment are for an object store."""
-
-    code = "untrusted-store"
-
-
-class StoreCredentialsError(StateError):
-    """The credentials of an object store in the environment are malformed."""
-
-    code = "store-credentials"
-
-
-@dataclass(frozen=True, slots=True)
-class AzureAccess:
-    """How requests to a place are signed: options of the library, and the SAS if it is one."""
-
-    options: Mapping[str, Any]
-    sas: str | None = None
-
-
-def access_of(place: StorePlace, env: Mapping[str, str], *, is_named: bool) -> AzureAccess:
+def azure_access(place: StorePlace, env: Mapping[str, str], *, is_named: bool) -> StoreAccess:
     """Return how requests to a place are signed; `is_named` says that the policy names it.
 
     Raises UntrustedStoreError, StoreCredentialsError.
@@ -79,44 +63,42 @@ def access_of(place: StorePlace, env: Mapping[str, str], *, is_named: bool) -> A
     is_open = place.is_encrypted or place.is_local
     is_own = place.account == env.get(NAME)
     is_trusted = is_open and (is_named or (is_own and place.is_of_azure))
-    if _first(env, (_ENCRYPTION,)):
-        raise _malformed(_ENCRYPTION, "objects by keys that are sent with requests are not built")
-    if _flag(env, _SKIP):
-        return AzureAccess({**closed, "skip_signature": True})
-    key = _first(env, _KEYS)
+    if first_of(env, (_ENCRYPTION,)):
+        raise malformed(_ENCRYPTION, "objects by keys that are sent with requests are not built")
+    if flag_of(env, _SKIP):
+        return StoreAccess({**closed, "skip_signature": True})
+    key = first_of(env, _KEYS)
     if is_trusted:
         return _any_access(closed, env)
     if key is not None and is_own and is_open:
-        return AzureAccess({**closed, **_signing(key)})
+        return StoreAccess({**closed, **_signing(key)})
     raise _untrusted(place, env)
 
 
-def _any_access(closed: dict[str, Any], env: Mapping[str, str]) -> AzureAccess:
+def _any_access(closed: dict[str, Any], env: Mapping[str, str]) -> StoreAccess:
     """Return the access that comes first of those in the environment, last the machine's."""
-    if token := _first(env, (_TOKEN,)):
-        if not token.isascii() or not token.isprintable() or " " in token:
-            raise _malformed(_TOKEN, "it is no token: letters, digits and signs in one line")
-        return AzureAccess({**closed, "credential_type": "bearer_token", "token": token})
-    if key := _first(env, _KEYS):
-        return AzureAccess({**closed, **_signing(key)})
-    client, tenant = _first(env, _CLIENT_IDS), _first(env, _TENANTS)
-    if client and tenant and _first(env, (_FILE,)):
-        return AzureAccess({**closed, "credential_type": "workload_identity"})
-    if client and tenant and _first(env, _CLIENT_SECRETS):
-        return AzureAccess({**closed, "credential_type": "client_secret"})
-    if given := _first(env, _SAS):
+    if token := token_of(env, _TOKEN):
+        return StoreAccess({**closed, "credential_type": "bearer_token", "token": token})
+    if key := first_of(env, _KEYS):
+        return StoreAccess({**closed, **_signing(key)})
+    client, tenant = first_of(env, _CLIENT_IDS), first_of(env, _TENANTS)
+    if client and tenant and first_of(env, (_FILE,)):
+        return StoreAccess({**closed, "credential_type": "workload_identity"})
+    if client and tenant and first_of(env, _CLIENT_SECRETS):
+        return StoreAccess({**closed, "credential_type": "client_secret"})
+    if given := first_of(env, _SAS):
         sas = _sas(given)
-        return AzureAccess({**closed, "credential_type": "sas_token", "sas_key": sas}, sas)
-    if _flag(env, _CLI):
-        return AzureAccess({**closed, "credential_type": "azure_cli", "use_azure_cli": True})
-    return AzureAccess({**closed, "credential_type": "managed_identity"})
+        return StoreAccess({**closed, "credential_type": "sas_token", "sas_key": sas}, sas)
+    if flag_of(env, _CLI):
+        return StoreAccess({**closed, "credential_type": "azure_cli", "use_azure_cli": True})
+    return StoreAccess({**closed, "credential_type": "managed_identity"})
 
 
 def _signing(key: str) -> dict[str, Any]:
     try:
         base64.b64decode(key, validate=True)
     except (binascii.Error, ValueError):
-        raise _malformed(_KEYS[0], "the key of an account is in base64") from None
+        raise malformed(_KEYS[0], "the key of an account is in base64") from None
     return {"credential_type": "access_key", "account_key": key}
 
 
@@ -124,7 +106,7 @@ def _sas(given: str) -> str:
     """Return a shared access signature as it goes into a URL."""
     pairs = [each.partition("=") for each in given.lstrip("?").split("&") if each]
     if not all(equals for _, equals, _ in pairs) or "sig" not in {name for name, _, _ in pairs}:
-        raise _malformed(_SAS[0], "it is like sv=...&se=...&sig=..., with names, '=' and '&'")
+        raise malformed(_SAS[0], "it is like sv=...&se=...&sig=..., with names, '=' and '&'")
     return "&".join(f"{name}={quote(unquote(value), safe='')}" for name, _, value in pairs)
 
 
@@ -136,23 +118,6 @@ def _hide(env: Mapping[str, str]) -> None:
         signatures = [e[4:] for e in given.lstrip("?").split("&") if e.lower().startswith("sig=")]
         found += [form for each in signatures for form in (each, unquote(each)) if form]
     keep_hidden(*found)
-
-
-def _first(env: Mapping[str, str], names: tuple[str, ...]) -> str | None:
-    return next((env[each].strip() for each in names if env.get(each, "").strip()), None)
-
-
-def _flag(env: Mapping[str, str], name: str) -> bool:
-    said = env.get(name, "").strip().lower()
-    if said not in (*_YES, *_NO):
-        raise _malformed(name, "it is true or false")
-    return said in _YES
-
-
-def _malformed(variable: str, why: str) -> StoreCredentialsError:
-    return StoreCredentialsError(
-        what=f"{variable} cannot be used", why=why, fix="correct it, or unset it"
-    )
 
 
 def _untrusted(place: StorePlace, env: Mapping[str, str]) -> UntrustedStoreError:

@@ -2,14 +2,15 @@
 
 Objects are created, never replaced, and the few small ones that change are swapped by their ETag,
 so that of two who write at a time one wins; a store that ignores such conditions is found by
-`abilities.probe`, and nothing is written to it.  A request that was sent again may fail because it
-had succeeded before: what is there is read back then, and decides.
+`abilities.probe`, and nothing is written to it.  Google swaps by generations, which its lists and
+answers to conditional reads lack: that of an ETag is asked for before the swap.  A request that was
+sent again may fail because it had succeeded before: what is there is read back then, and decides.
 """
 
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -33,7 +34,9 @@ from odfbuild.state.remote.errors import (
     UnreachableRepositoryError,
     missing_file,
 )
-from odfbuild.state.remote.store.azure import AzureAccess, access_of
+from odfbuild.state.remote.store.azure import azure_access
+from odfbuild.state.remote.store.credentials import StoreAccess
+from odfbuild.state.remote.store.google import google_access
 from odfbuild.state.remote.store.place import StorePlace
 from odfbuild.state.remote.store.services import HINTS, opened
 from odfbuild.texts.redaction import excerpt
@@ -48,7 +51,8 @@ _TRIES: Final = 5
 _CODE: Final = re.compile(r"<Code>([^<]{1,100})</Code>")
 _MESSAGE: Final = re.compile(r"<Message>([^<]{1,1000})</Message>")
 _LIBRARY: Final = re.compile(
-    r"Generic (?:S3|MicrosoftAzure) error: |Error performing [A-Z]+ \S+ in [^-]*?- |"
+    r"Generic (?:S3|MicrosoftAzure|GCS) error: |Error performing (?:list|token) request: "
+    r"|Error performing [A-Z]+ \S+ in [^-]*?- |"
     r"after \d+ retries[^-]*?- "
 )
 _REFUSED: Final = re.compile(
@@ -58,7 +62,10 @@ _REFUSED: Final = re.compile(
 _HIDDEN_BUCKET: Final = "ResourceNotFound"  # also of a container that is not for everyone
 _NO_BUCKET: Final = ("NoSuchBucket", "ContainerNotFound", "ContainerBeingDeleted", _HIDDEN_BUCKET)
 _OVERTAKEN: Final = "InvalidBlockList"
-_METADATA_SERVERS: Final = ("169.254.169.254", "169.254.170.2", "[fd00:ec2::254]")
+_METADATA_SERVERS: Final = (
+    *("169.254.169.254", "169.254.170.2", "[fd00:ec2::254]"),
+    "/computeMetadata/",
+)
 _VERSION: Final = {"x-ms-version": "2021-12-02"}
 _SECONDS: Final = 60  # of one deletion
 _PAUSE: Final = 0.5  # seconds, before a deletion is sent again
@@ -76,6 +83,8 @@ class MissingBucketError(TransferError):
 class Bucket:
     """A prefix of a bucket, or of a container of Azure; keys are paths below it.
 
+    At Google, objects of everyone are served from caches for an hour, unless they say otherwise.
+
     `is_named` says that the user's policy names the store.  With `silence`, a request fails when
     the store says nothing for so many seconds.
     """
@@ -91,22 +100,18 @@ class Bucket:
         self.place = url
         self._place = StorePlace.of(url)
         self.store = self._place.store
-        self._access: AzureAccess | None = None
+        self._access: StoreAccess | None = None
         if self._place.kind == "az":
-            self._access = access_of(self._place, os.environ, is_named=is_named)
+            self._access = azure_access(self._place, os.environ, is_named=is_named)
+        elif self._place.kind == "gs":
+            self._access = google_access(self._place, os.environ, is_named=is_named)
+        self._attributes: Any = {"Cache-Control": "no-cache"} if self._place.kind == "gs" else None
         self._store = opened(self._place, self._access, region, silence=silence)
 
     def get(self, key: str, most: int) -> bytes | None:
         """Return an object of at most so many bytes, None if there is none."""
         found = self._object(key)
         return None if found is None else self._bytes(found, key, most)
-
-    def tagged(self, key: str, most: int) -> tuple[bytes, str | None] | None:
-        """Return an object and its ETag, None if there is none."""
-        found = self._object(key)
-        if found is None:
-            return None
-        return self._bytes(found, key, most), found.meta["e_tag"]
 
     def look(self, key: str, most: int, known: str | None) -> TaggedBytes | Unchanged | None:
         """Return an object and its ETag, None if there is none; UNCHANGED if it is the known."""
@@ -228,8 +233,18 @@ class Bucket:
         import obstore
         from obstore.exceptions import AlreadyExistsError, PreconditionError
 
+        if self._place.kind == "gs" and isinstance(mode, dict) and "version" not in mode:
+            mode = self._of_generation(key, mode["e_tag"])
         try:
-            put = partial(obstore.put, self._store, key, data, mode=mode, use_multipart=False)
+            put = partial(
+                obstore.put,
+                self._store,
+                key,
+                data,
+                attributes=self._attributes,
+                mode=mode,
+                use_multipart=False,
+            )
             return self._asked(put, conditional=mode != "overwrite")["e_tag"]
         except (AlreadyExistsError, PreconditionError) as error:
             raise FileExistsError(key) from error
@@ -237,6 +252,29 @@ class Bucket:
             if isinstance(mode, dict):  # what shall be replaced was taken away
                 raise FileExistsError(key) from error
             raise self._missing(error) from error
+
+    def _of_generation(self, key: str, tag: str) -> Mapping[str, Any]:
+        """Return the condition that an object is the generation of it that has an ETag now.
+
+        Raises FileExistsError if it has another one, or is not there.
+        """
+        import obstore
+
+        try:
+            found = self._asked(lambda: obstore.head(self._store, key))
+        except FileNotFoundError as error:
+            raise FileExistsError(key) from error
+        condition = self._condition(found)
+        if found["e_tag"] != tag or "version" not in condition:
+            raise FileExistsError(key)
+        return condition
+
+    def _condition(self, found: Any) -> Mapping[str, Any]:
+        """Return the condition that an object is the one that was read."""
+        condition = {"e_tag": found["e_tag"]}
+        if self._place.kind == "gs" and found["version"] is not None:
+            condition["version"] = found["version"]
+        return condition
 
     def create(self, key: str, data: bytes) -> None:
         """Have an object of these bytes; raises BrokenSourceError if it is there with others."""
@@ -274,12 +312,12 @@ class Bucket:
         """
         failed: UnreachableRepositoryError | None = None
         for _ in range(_TRIES):
-            found = self.tagged(key, _SMALL)
-            actual = None if found is None else found[0] or None
+            found = self._object(key)
+            actual = None if found is None else self._bytes(found, key, _SMALL) or None
             if actual == (new or None) or not may(actual):
                 return actual
             try:
-                self.put(key, new, "create" if found is None else {"e_tag": found[1]})
+                self.put(key, new, "create" if found is None else self._condition(found.meta))
             except FileExistsError:
                 failed = None
             except UnreachableRepositoryError as error:
@@ -348,15 +386,16 @@ class Bucket:
     def copy(self, url: str, key: str) -> bool:
         """Have what another object is; tell whether the store made the copy by itself.
 
-        It does within one bucket of S3, up to a size of its own.  A copy in Azure may still be
-        pending when the answer comes, so there is none.
+        It does within one bucket of S3 or Google, up to a size of its own.  A copy in Azure may
+        still be pending when the answer comes, so there is none.
         """
         import obstore
 
         source = StorePlace.of(url)
         if source.store != self.store or source.kind == "az":
             return False
-        root, target = opened(source, above=True), f"{self._place.prefix}/{key}".lstrip("/")
+        root = opened(source, self._access, above=True)
+        target = f"{self._place.prefix}/{key}".lstrip("/")
         with suppress(StateError, FileNotFoundError):  # then its bytes have to pass here
             self._asked(lambda: obstore.copy(root, source.prefix, target))
             return True
@@ -471,15 +510,16 @@ class Bucket:
             raise self._unreachable(_said(error)) from error
 
     def _refused(self, said: str) -> RefusedByRepositoryError:
+        unsigned = None if self._access is None else self._access.unsigned
         return RefusedByRepositoryError(
             what=f"{self.place} refuses the request: {said}",
-            why="the credentials are missing, wrong, or may not do this",
+            why=unsigned or "the credentials are missing, wrong, or may not do this",
             fix=f"{HINTS[self._place.kind].given}, or other credentials: docs/sharing.md, "
             '"Credentials"',
         )
 
     def _missing(self, error: Exception) -> MissingBucketError:
-        what = "bucket" if self._place.kind == "s3" else "container"
+        what = "container" if self._place.kind == "az" else "bucket"
         why = f"no {what} of that name was found there"
         if _code(error) == _HIDDEN_BUCKET:
             why = f"{why}, or it is not for everyone to read"

@@ -4,6 +4,8 @@
     s3+https://HOST/BUCKET/PREFIX                               another server of S3
     az+https://ACCOUNT.blob.core.windows.net/CONTAINER/PREFIX   Azure Blob Storage
     az+http://HOST:PORT/ACCOUNT/CONTAINER/PREFIX                another server of it, Azurite
+    gs://BUCKET/PREFIX                                          Google Cloud Storage
+    gs+https://HOST/BUCKET/PREFIX                               another server of it
 
 The JSON Schema of projects has the same patterns.
 """
@@ -15,7 +17,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from odfbuild.texts.patterns import late_pattern
 from odfbuild.values import dataclass
 
-StoreKind: TypeAlias = Literal["s3", "az"]
+StoreKind: TypeAlias = Literal["s3", "az", "gs"]
 
 _SLASH = r"(?:/|%2[Ff])"
 _DOT = r"(?:\.|%2[Ee])"
@@ -39,17 +41,25 @@ _CLOUD = (
 _OF_CLOUDS = r"(?:windows\.net|azure\.net|chinacloudapi\.cn|usgovcloudapi\.net)"
 _OWN_HOST = rf"(?!(?:[a-z0-9.-]*\.)?{_OF_CLOUDS}[:/]){_ACCOUNT}\.blob\.{_SMALL_HOST}"
 _OTHER_HOST = rf"(?!(?:[a-z0-9.-]*\.)?{_OF_CLOUDS}[:/])(?!{_ACCOUNT}\.blob\.){_SMALL_HOST}"
+_GOOGLE_LABEL = r"[a-z0-9](?:[a-z0-9_-]{0,61}[a-z0-9])?"
+_GOOGLE_NAME = rf"{_GOOGLE_LABEL}(?:\.{_GOOGLE_LABEL})*"
+_GOOGLE_SIGN = r"[a-z0-9._-]"
+_AT_GOOGLE = r"storage\.googleapis\.com"
 PATTERNS: Final = (
     rf"^s3://(?=[a-z0-9.-]{{2}}){_SMALL_HOST}{_BELOW}",
     rf"^s3\+https?://{_HOST}{_PORT}/{_BUCKET}{_BELOW}",
     rf"^az\+https://{_ACCOUNT}\.{_CLOUD}/{_CONTAINER}{_BELOW}",
     rf"^az\+https?://{_OWN_HOST}{_PORT}/{_CONTAINER}{_BELOW}",
     rf"^az\+https?://{_OTHER_HOST}{_PORT}/{_ACCOUNT}/{_CONTAINER}{_BELOW}",
+    rf"^gs://(?={_GOOGLE_SIGN}{{3,222}}(?:/|$)){_GOOGLE_NAME}{_BELOW}",
+    rf"^gs\+https?://(?!{_AT_GOOGLE}[:/]){_SMALL_HOST}{_PORT}"
+    rf"/(?={_GOOGLE_SIGN}{{3,222}}(?:/|%2[Ff]|$)){_GOOGLE_NAME}{_BELOW}",
 )
 """What URLs of object stores match one of."""
 _STORE = late_pattern("|".join(f"(?:{each})" for each in PATTERNS))
 _AT_AZURE = late_pattern(rf"(?:[a-z0-9.-]*\.)?{_OF_CLOUDS}\.?(?::[0-9]*)?", re.IGNORECASE)
 _OF_ACCOUNT = late_pattern(rf"({_ACCOUNT})\.blob\.{_SMALL_HOST}{_PORT}|({_ACCOUNT})\.{_CLOUD}")
+_OF_GOOGLE = late_pattern(rf"{_AT_GOOGLE}\.?(?::[0-9]*)?", re.IGNORECASE)
 _OF_CLOUD = late_pattern(rf"{_ACCOUNT}\.{_CLOUD}")
 
 
@@ -58,10 +68,23 @@ def is_store_url(url: str) -> bool:
     return _STORE.fullmatch(url) is not None
 
 
-def azure_problem(url: str, parts: SplitResult) -> tuple[str, str] | None:
-    """Say what is wrong with the URL of a place in Azure Blob Storage, and why; None if nothing."""
+def place_problem(url: str, parts: SplitResult) -> tuple[str, str] | None:
+    """Say what is wrong with the URL of a place at Azure or Google, and why; None if nothing."""
     if is_store_url(url):
         return None
+    return _azure_problem(parts) if parts.scheme.startswith("az+") else _google_problem(parts)
+
+
+def _google_problem(parts: SplitResult) -> tuple[str, str]:
+    if _OF_GOOGLE.fullmatch(parts.netloc):
+        return f"'{parts.netloc}' is Google's own server", "a bucket there is gs://BUCKET/PREFIX"
+    return "the URL names no bucket of Google Cloud Storage", (
+        "it is gs://BUCKET/PREFIX, or gs+https://HOST/BUCKET/PREFIX at another server; a bucket "
+        "has 3 to 63 small letters, digits, '-' and '_', and may have '.' between such names"
+    )
+
+
+def _azure_problem(parts: SplitResult) -> tuple[str, str]:
     if _AT_AZURE.fullmatch(parts.netloc) and not (
         parts.scheme == "az+https" and _OF_CLOUD.fullmatch(parts.netloc)
     ):
@@ -77,9 +100,9 @@ def azure_problem(url: str, parts: SplitResult) -> tuple[str, str] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorePlace:
-    """A prefix of a bucket (S3) or container (Azure, with its account).
+    """A prefix of a bucket (S3, Google) or container (Azure, with its account).
 
-    `server` is None for that of AWS.
+    `server` is None for those of AWS and Google.
     """
 
     kind: StoreKind
@@ -93,12 +116,13 @@ class StorePlace:
         """Return the place that a URL names."""
         parts = urlsplit(url)
         names = [*filter(None, unquote(parts.path).split("/"))]
-        if parts.scheme == "s3":
-            return cls._new("s3", None, None, [parts.netloc, *names])
-        kind, _, scheme = parts.scheme.partition("+")
-        server = f"{scheme}://{parts.netloc}"
-        if kind == "s3":
-            return cls._new("s3", server, None, names)
+        scheme, _, protocol = parts.scheme.partition("+")
+        kind: StoreKind = "gs" if scheme == "gs" else "az" if scheme == "az" else "s3"
+        if not protocol:
+            return cls._new(kind, None, None, [parts.netloc, *names])
+        server = f"{protocol}://{parts.netloc}"
+        if kind != "az":
+            return cls._new(kind, server, None, names)
         if found := _OF_ACCOUNT.fullmatch(parts.netloc):
             return cls._new("az", server, found[1] or found[2], names)
         return cls._new("az", f"{server}/{names[0]}", names[0], names[1:])
@@ -118,8 +142,10 @@ class StorePlace:
     @property
     def store(self) -> str:
         """Return what is said of the bucket or container alone: its URL, of no other kind's."""
-        before = "az+" if self.kind == "az" else ""
-        return f"{before}{self.server or 's3:/'}/{self.bucket}"
+        if self.server is None:
+            return f"{self.kind}://{self.bucket}"
+        before = "" if self.kind == "s3" else f"{self.kind}+"
+        return f"{before}{self.server}/{self.bucket}"
 
     @property
     def is_encrypted(self) -> bool:

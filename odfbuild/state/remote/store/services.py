@@ -10,15 +10,15 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from odfbuild.errors import StateError
-from odfbuild.state.remote.store.azure import AzureAccess, StoreCredentialsError
+from odfbuild.state.remote.store.credentials import StoreAccess, StoreCredentialsError
 from odfbuild.state.remote.store.place import StoreKind, StorePlace
 from odfbuild.texts.redaction import keep_hidden
 from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
-    from obstore.store import AzureStore, S3Store
+    from obstore.store import AzureStore, GCSStore, S3Store
 
-    ServiceStore: TypeAlias = AzureStore | S3Store
+    ServiceStore: TypeAlias = AzureStore | GCSStore | S3Store
 
 _SECONDS: Final = 600
 _SECRETS: Final = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
@@ -32,11 +32,15 @@ class NoObstoreError(StateError):
 
 @dataclass(frozen=True, slots=True)
 class CredentialHints:
-    """How the credentials of a service are given, and how a place is read without any."""
+    """How the credentials of a service are given, and how a place is read without any.
+
+    `unread` are credentials that others read, `variables` what those that are read begin with.
+    """
 
     given: str
     anonymous: str
     unread: str
+    variables: str
 
 
 HINTS: Final[Mapping[StoreKind, CredentialHints]] = {
@@ -44,19 +48,28 @@ HINTS: Final[Mapping[StoreKind, CredentialHints]] = {
         given="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
         anonymous="for a bucket that anyone may read, AWS_SKIP_SIGNATURE=true",
         unread="~/.aws",
+        variables="AWS_",
     ),
     "az": CredentialHints(
         given="set AZURE_STORAGE_ACCOUNT_KEY, AZURE_STORAGE_SAS_TOKEN, or AZURE_CLIENT_ID, "
         "AZURE_TENANT_ID and AZURE_CLIENT_SECRET",
         anonymous="for a container that anyone may read, AZURE_SKIP_SIGNATURE=true",
         unread="the login of az, without AZURE_USE_AZURE_CLI=true,",
+        variables="AZURE_",
+    ),
+    "gs": CredentialHints(
+        given="set GOOGLE_APPLICATION_CREDENTIALS to the key file of a service account, or "
+        "GOOGLE_BEARER_TOKEN, or log in with gcloud auth application-default login",
+        anonymous="for a bucket that anyone may read, GOOGLE_SKIP_SIGNATURE=true",
+        unread="the login of gcloud auth login",
+        variables="GOOGLE_",
     ),
 }
 
 
 def opened(
     place: StorePlace,
-    access: AzureAccess | None = None,
+    access: StoreAccess | None = None,
     region: str | None = None,
     *,
     above: bool = False,
@@ -64,12 +77,12 @@ def opened(
 ) -> "ServiceStore":
     """Return the library's store for a prefix; `above` for all of its bucket.
 
-    `access` is for Azure, `region` that of a bucket.  Requests fail after a `silence`, in seconds.
-    Raises NoObstoreError, StoreCredentialsError.
+    `access` is for Azure and Google, `region` that of a bucket of S3.  Requests fail after a
+    `silence`, in seconds.  Raises NoObstoreError, StoreCredentialsError.
     """
     try:
         from obstore.exceptions import BaseError
-        from obstore.store import AzureStore, S3Store
+        from obstore.store import AzureStore, GCSStore, S3Store
     except ImportError as error:
         raise NoObstoreError(
             what=f"{place.store} cannot be used: the library for object stores is not installed",
@@ -91,6 +104,8 @@ def opened(
     try:
         if access is not None:
             shared |= access.options
+            if place.kind == "gs":
+                return GCSStore(place.bucket, **shared)
             return AzureStore(
                 place.bucket, account_name=place.account, endpoint=place.server, **shared
             )
@@ -104,5 +119,5 @@ def opened(
             what=f"the environment has settings that cannot be used for {place.store}",
             why=str(error).splitlines()[0],
             fix=f"{HINTS[place.kind].given}; unset other variables that begin with "
-            f"{'AZURE_' if place.kind == 'az' else 'AWS_'}",
+            f"{HINTS[place.kind].variables}",
         ) from error
