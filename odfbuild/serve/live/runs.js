@@ -8,7 +8,8 @@ const outcomeBadge = (outcome) => {
   const [sign, tone] = OUTCOMES[outcome] || ["?", "none"];
   return badge(outcome, tone, sign);
 };
-const secondsText = (seconds) => seconds < 10 ? `${seconds.toFixed(2)} s` : seconds < 600 ? `${seconds.toFixed(0)} s` : `${(seconds / 60).toFixed(0)} min`;
+const minutesText = (minutes) => minutes < 120 ? `${minutes} min` : `${numeral(Math.floor(minutes / 60))} h ${minutes % 60} min`;
+const secondsText = (seconds) => seconds < 10 ? `${seconds.toFixed(2)} s` : seconds < 120 ? `${seconds.toFixed(0)} s` : minutesText(Math.round(seconds / 60));
 const lasted = (run) => ((run.ended ? millis(run.ended) : Date.now()) - millis(run.started)) / 1000;
 
 async function openRuns() {

@@ -124,7 +124,12 @@ def _place(millis: int, whole: int) -> int:
 
 def _seconds(millis: int) -> str:
     seconds = max(0, millis) / 1_000
-    return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:,.0f} s"
+    if seconds < 10:
+        return f"{seconds:.2f} s"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60:,} h {minutes % 60} min"
 
 
 def _millis(event: Event) -> int | None:

@@ -70,6 +70,24 @@ def test_bars_are_where_steps_ran() -> None:
     assert found["problems"] == [{**error, "dataset": "b"}]
 
 
+@pytest.mark.parametrize(
+    ("lasted", "said"),
+    [
+        ("00:00:09.994", "9.99 s"),
+        ("00:01:59", "119 s"),
+        ("00:02:00", "2 min"),
+        ("01:59:00", "119 min"),
+        ("02:00:00", "2 h 0 min"),
+        ("23:10:00", "23 h 10 min"),
+    ],
+)
+def test_a_long_time_is_in_hours_and_minutes(lasted: str, said: str) -> None:
+    ended = Timestamp.parse(f"2031-01-01T{lasted}Z")
+    found = run_view(summary(ended=ended), [event("dataset_started", "a", 0, work="ingest")])
+    assert dict(found["facts"])["Took"] == said
+    assert found["axis"] == ("0 s", said)
+
+
 def test_a_run_without_an_end_goes_to_its_last_event_and_any_event_is_taken() -> None:
     events = [
         {"event": "new kind", "time": "never"},
