@@ -72,6 +72,21 @@ def chain(store: ObjectServer, prefix: str) -> list[str]:
 def test_whichever_request_is_lost_refused_or_late_nothing_dangles(
     work: Work, how: str, store: ObjectServer, proxy: ObjectProxy, tmp_path: Path
 ) -> None:
+    break_each_request(work, how, store, proxy, tmp_path)
+
+
+@pytest.mark.parametrize("store", ["google_store"], indirect=True)
+@pytest.mark.parametrize("how", WAYS)
+def test_whichever_request_of_a_commit_at_google_is_lost_refused_or_late_nothing_dangles(
+    how: str, store: ObjectServer, proxy: ObjectProxy, tmp_path: Path
+) -> None:
+    break_each_request(commit, how, store, proxy, tmp_path)
+
+
+def break_each_request(
+    work: Work, how: str, store: ObjectServer, proxy: ObjectProxy, tmp_path: Path
+) -> None:
+    """Do a work with one request that goes wrong, for each of its requests."""
     for at in places(WAYS.index(how), 3):
         prefix = f"faults-{work.__name__}-{how}-{at}"
         folder = tmp_path / f"{at}"
