@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from odfbuild.errors import EngineError
 from odfbuild.executors.process import container_keeper
-from odfbuild.executors.process.interrupt import go_on
+from odfbuild.executors.process.interrupt import go_on, poll
 from odfbuild.executors.process.program import last_words, printed, started, waited
 from odfbuild.host.json_text import parse_json
 from odfbuild.values import dataclass
@@ -87,24 +87,38 @@ class Runtime:
         """Run a container for the length of a block; if it did not end well, remove it.
 
         It is also removed if this process is killed.  With `joined` its standard error comes with
-        its output.  Raises OSError or ValueError if the runtime cannot be started.
+        its output.  The keeper removes one that does not run yet: a daemon goes on creating it
+        when the program that asked for it is gone.  Raises OSError or ValueError if the runtime
+        cannot be started.
         """
         name = f"odfbuild-{secrets.token_hex(8)}"
         keeper = [sys.executable, "-I", "-S", container_keeper.__file__]
         command = [*keeper, self.program, name, *options]
         process: subprocess.Popen[bytes] | None = None
         reader, writer = os.pipe()
+        kept = False
         try:
             with (
-                os.fdopen(writer, "wb"),  # the keeper removes the container when it is closed
+                os.fdopen(writer, "wb") as alive,  # until it is closed the container runs
                 os.fdopen(reader, "rb") as source,
                 started(
-                    command, source, self.folder, {**self.env, **env}, joined=joined
+                    command,
+                    source,
+                    self.folder,
+                    {**self.env, **env},
+                    joined=joined,
+                    end=lambda _: alive.close(),
                 ) as process,
             ):
-                yield Container(name, process)
+                try:
+                    yield Container(name, process)
+                finally:
+                    if poll(process) is None:
+                        alive.close()
+                        with suppress(subprocess.TimeoutExpired):
+                            kept = process.wait(_CLEANUP) >= 0
         finally:
-            if process is None or process.returncode != 0:
+            if not kept and (process is None or process.returncode != 0):
                 self._remove(name)
 
     def process_id(self, container: Container, limit: float) -> int | None:

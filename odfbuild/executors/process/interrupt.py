@@ -16,12 +16,15 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager, suppress
 from dataclasses import field
 from types import FrameType
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from odfbuild.errors import EngineError
 from odfbuild.values import dataclass
 
 _Result = TypeVar("_Result")
+
+End: TypeAlias = Callable[[subprocess.Popen[bytes]], None]
+"""Ends a process, at once and from any thread."""
 _HEARING = 0.2  # seconds until a signal is acted on at the latest
 
 
@@ -81,7 +84,7 @@ class _Running:
     lock: threading.Lock = field(default_factory=threading.Lock)
     stopped: threading.Event = field(default_factory=threading.Event)
     ending: threading.Event = field(default_factory=threading.Event)
-    processes: set[subprocess.Popen[bytes]] = field(default_factory=set)
+    processes: dict[subprocess.Popen[bytes], End] = field(default_factory=dict)
     engines: set[subprocess.Popen[bytes]] = field(default_factory=set)
     interrupts: _Interrupts | None = None
     left_behind: bool = False
@@ -194,8 +197,8 @@ def stop() -> None:
     """Give up all that is being done, in whatever thread: its steps then fail."""
     with _RUNNING.lock:
         _RUNNING.stopped.set()
-        for process in _RUNNING.processes:
-            _kill(process)
+        for process, end in _RUNNING.processes.items():
+            end(process)
 
 
 def go_on() -> None:
@@ -228,29 +231,32 @@ def result_of(future: Future[_Result]) -> _Result:
     return future.result()
 
 
-@contextmanager
-def killable(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Let a process, the leader of its group, run for the length of a block, unless stopped."""
-    with _RUNNING.lock:
-        _RUNNING.processes.add(process)
-        if _RUNNING.stopped.is_set():
-            _kill(process)
-    try:
-        yield
-    finally:
-        with _RUNNING.lock:
-            _RUNNING.processes.discard(process)
-            _kill(process)
-
-
 def poll(process: subprocess.Popen[bytes]) -> int | None:
     """Return the exit code of a process, None while it runs."""
     with _RUNNING.lock:  # from here on its number may be that of another process
         return process.poll()
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
+def kill_group(process: subprocess.Popen[bytes]) -> None:
     """Kill the group of a process that was not waited for yet."""
     if process.returncode is None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
+
+
+@contextmanager
+def killable(process: subprocess.Popen[bytes], end: End = kill_group) -> Iterator[None]:
+    """Let a process, the leader of its group, run for the length of a block, unless stopped.
+
+    `end` is how it is stopped, at once; what is left of its group after the block is killed.
+    """
+    with _RUNNING.lock:
+        _RUNNING.processes[process] = end
+        if _RUNNING.stopped.is_set():
+            end(process)
+    try:
+        yield
+    finally:
+        with _RUNNING.lock:
+            _RUNNING.processes.pop(process, None)
+            kill_group(process)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final
 
-from odfbuild.executors.process.interrupt import go_on, killable, poll
+from odfbuild.executors.process.interrupt import End, go_on, kill_group, killable, poll
 from odfbuild.texts.redaction import redacted
 
 _BLOCK: Final = 1 << 20
@@ -32,11 +32,12 @@ def started(
     env: Mapping[str, str],
     *,
     joined: bool = False,
+    end: End = kill_group,
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Run a process for the length of a block; if it is not done then, it is killed.
 
-    `source` is its standard input; with `joined` its standard error comes with its output.  Raises
-    OSError or ValueError if it cannot be started.
+    `source` is its standard input; with `joined` its standard error comes with its output; `end` is
+    how it is stopped meanwhile.  Raises OSError or ValueError if it cannot be started.
     """
     process = subprocess.Popen(
         list(command),
@@ -47,7 +48,7 @@ def started(
         env=dict(env),
         start_new_session=True,
     )
-    with process, killable(process):
+    with process, killable(process, end):
         yield process
 
 

@@ -8,19 +8,31 @@ import json
 import os
 import secrets
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from tests.support.process.runtimes import runtime_settings
 from tests.support.projects import REPOSITORY
+from tests.support.servers.object_store import free_ports
 
-__all__ = ["EngineImages", "PlayedImages", "PodmanImages", "why_not_played", "why_not_podman"]
+__all__ = [
+    "EngineImages",
+    "PlayedImages",
+    "PodmanImages",
+    "registry",
+    "why_not_docker",
+    "why_not_played",
+    "why_not_podman",
+]
 
 _SCRIPT = """#!{python} -IS
 import json, os, pathlib, signal, sys
@@ -177,3 +189,46 @@ def why_not_podman() -> str | None:
     finally:
         shutil.rmtree(folder)
     return None
+
+
+@cache
+def why_not_docker() -> str | None:
+    """Return why docker has no image of a registry here, None if it can have one."""
+    for each in ("docker", "docker-registry"):
+        if shutil.which(each) is None:
+            return f"there is no {each}"
+    words = [shutil.which("docker") or "", "info"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    return f"no docker answers: {done.stderr.strip()[-300:]}" if done.returncode else None
+
+
+def _await(port: int) -> None:
+    until = time.monotonic() + 30
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+        except OSError:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        else:
+            return
+
+
+@contextmanager
+def registry(folder: Path) -> Iterator[str]:
+    """Have a registry of images; yield its host and port."""
+    folder.mkdir()
+    (port,) = free_ports(1)
+    place = f"127.0.0.1:{port}"
+    settings = folder / "settings.yml"
+    settings.write_text(
+        f"version: 0.1\nstorage: {{filesystem: {{rootdirectory: {folder}}}}}\n"
+        f"http: {{addr: '{place}'}}\n"
+    )
+    words = ["docker-registry", "serve", str(settings)]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            _await(port)
+            yield place
+        finally:
+            process.kill()

@@ -17,7 +17,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Played", "play", "real_runtime", "runtime_settings", "why_no_runtime"]
+__all__ = [
+    "Played",
+    "play",
+    "real_runtime",
+    "runtime_program",
+    "runtime_settings",
+    "why_no_runtime",
+]
 
 _SCRIPT = """#!{python} -IS
 import json, os, pathlib, re, signal, subprocess, sys
@@ -138,10 +145,16 @@ def real_runtime() -> tuple[Mapping[str, str], str]:
     return found
 
 
+def runtime_program() -> str | None:
+    """Return the program that runs real containers: a named one, else podman, else docker."""
+    named = os.environ.get("ODFBUILD_CONTAINER_RUNTIME")
+    return shutil.which(named) if named else shutil.which("podman") or shutil.which("docker")
+
+
 @cache
 def _tried() -> tuple[Mapping[str, str], str] | str:
     """Build an image of a static shell and run it: a client on the PATH says nothing yet."""
-    program = shutil.which("podman") or shutil.which("docker")
+    program = runtime_program()
     if program is None:
         return "there is neither podman nor docker"
     shell = shutil.which("busybox")

@@ -1,4 +1,4 @@
-"""The image of our engines: it is built, run by podman, and makes what the engines make here."""
+"""The image of our engines: built and run by podman and docker, it makes what they make here."""
 
 import json
 import os
@@ -10,7 +10,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,18 +24,19 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.state.workspace import Workspace
 from tests.executors.engine.contract.test_container import await_, running_with
 from tests.executors.engine.contract.test_projects import READER, ROOT, Project
-from tests.support.process.engine_images import why_not_podman
+from tests.support.process.engine_images import registry, why_not_docker, why_not_podman
 from tests.support.process.runtimes import runtime_settings
 from tests.support.projects import REPOSITORY, environment
 
 pytestmark = pytest.mark.slow  # it downloads what the image is made of
 
-_LINE = re.compile(r'our-(\w+): \{image: "(localhost/[a-z0-9-]+)@(sha256:[0-9a-f]{64})", engine')
+_LINE = re.compile(r'our-(\w+): \{image: "([a-z0-9.:/-]+?)@(sha256:[0-9a-f]{64})", engine')
+_RUNTIME = "ODFBUILD_CONTAINER_RUNTIME"
 
 
 @dataclass(frozen=True)
 class Built:
-    """An image that was built, the environment in which podman has it, and its files."""
+    """An image that was built, the environment in which a program has it, and its files."""
 
     name: str
     digest: str
@@ -45,21 +47,25 @@ class Built:
     def reference(self) -> str:
         return f"{self.name}@{self.digest}"
 
-    def podman(self, *words: str) -> "subprocess.CompletedProcess[str]":
+    def runtime(self, *words: str) -> "subprocess.CompletedProcess[str]":
         env = {**os.environ, **self.env}
         return subprocess.run(
-            [shutil.which("podman") or "", *words],
+            [shutil.which(env[_RUNTIME]) or "", *words],
             env=env,
             capture_output=True,
             text=True,
             check=False,
         )
 
+    def containers(self) -> str:
+        """Return the containers that there are; docker removes them after their end."""
+        return self.runtime("ps", "--all", "--quiet").stdout
+
 
 def build(folder: Path, name: str, *more: str, **env: str) -> Built:
     """Build an image as `make image` does."""
     store = Path(tempfile.gettempdir()) / f"odfbuild-engine-images-{os.getuid()}"
-    settings = {**runtime_settings(store), **env}
+    settings = {**runtime_settings(store), _RUNTIME: "podman", **env}
     command = [sys.executable, "-m", "image.build", "--tag", name, "--keep", str(folder), *more]
     done = subprocess.run(
         command,
@@ -70,20 +76,45 @@ def build(folder: Path, name: str, *more: str, **env: str) -> Built:
         check=False,
     )
     assert done.returncode == 0, done.stderr
+    if settings[_RUNTIME] == "docker":
+        assert done.stdout.startswith(f"Built {name}.  Push it")
+        return Built(name, "", settings, folder)
     found = _LINE.search(done.stdout)
     assert found is not None, done.stdout
     assert found[1] == "datafusion"
     return Built(found[2], found[3], settings, folder)
 
 
-@pytest.fixture(scope="module", name="image")
-def _image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
+@contextmanager
+def _of_podman(folder: Path) -> Iterator[Built]:
     if (why := why_not_podman()) is not None:
         pytest.skip(why)
-    name = f"localhost/odfbuild-engine-test-{os.getpid()}"
-    found = build(tmp_path_factory.mktemp("image") / "root", name)
+    found = build(folder / "root", f"localhost/odfbuild-engine-test-{os.getpid()}")
     yield found
-    found.podman("rmi", "--force", found.name)
+    found.runtime("rmi", "--force", found.name)
+
+
+@contextmanager
+def _of_docker(folder: Path) -> Iterator[Built]:
+    """Yield an image with the digest that a registry gives it: docker has none before."""
+    if (why := why_not_docker()) is not None:
+        pytest.skip(why)
+    with registry(folder / "registry") as place:
+        name = f"{place}/odfbuild-engine-test"
+        found = build(folder / "root", name, **{_RUNTIME: "docker"})
+        assert found.runtime("push", name).returncode == 0
+        done = found.runtime("image", "inspect", name, "--format={{index .RepoDigests 0}}")
+        yield replace(found, digest=done.stdout.strip().partition("@")[2])
+        found.runtime("rmi", "--force", name)
+
+
+@pytest.fixture(scope="module", name="image", params=["podman", "docker"])
+def _image(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Built]:
+    made = _of_docker if request.param == "docker" else _of_podman
+    with made(tmp_path_factory.mktemp("image")) as found:
+        yield found
 
 
 def project(folder: Path, engine: str, settings: str, env: Mapping[str, str]) -> Project:
@@ -131,14 +162,14 @@ def test_the_image_makes_what_the_engine_makes_here(tmp_path: Path, image: Built
             assert done.code == 0, done.err
     assert hashes(there) == hashes(here)
     assert len(hashes(there)) == 6
-    assert image.podman("ps", "--all", "--quiet").stdout == ""
+    await_(lambda: not image.containers())
     for offset in ("0", "2", "3"):
         found = json.loads(there("explain-row", "totals", offset, "-o", "json").out)
         expected = json.loads(here("explain-row", "totals", offset, "-o", "json").out)
         (one,), (other,) = (each["why"]["rows"][:1] for each in (found, expected))
         assert one["exact"], one
         assert offsets(one) == offsets(other)
-    assert image.podman("ps", "--all", "--quiet").stdout == ""
+    await_(lambda: not image.containers())
 
 
 def test_an_engine_that_is_not_in_the_image_is_named(tmp_path: Path, image: Built) -> None:
@@ -149,14 +180,14 @@ def test_an_engine_that_is_not_in_the_image_is_named(tmp_path: Path, image: Buil
 
 
 def test_the_image_has_no_shell_and_another_user(image: Built) -> None:
-    (found,) = json.loads(image.podman("image", "inspect", image.name).stdout)
+    (found,) = json.loads(image.runtime("image", "inspect", image.name).stdout)
     assert found["Config"]["User"] == "65532:65532"
     names = {each.name for each in (image.files / "usr/bin").iterdir()}
     assert all(each.startswith("py") for each in names), names
     assert not (image.files / "bin").exists()
-    done = image.podman("run", "--rm", "--network=none", "--entrypoint", "/bin/sh", image.name)
+    done = image.runtime("run", "--rm", "--network=none", "--entrypoint", "/bin/sh", image.name)
     assert done.returncode == 127
-    done = image.podman(
+    done = image.runtime(
         "run", "--rm", "--network=none", "--entrypoint", "python3", image.name, "-c",
         "import os; print(os.getuid()); open('/opt/odfbuild/x', 'w')",
     )  # fmt: skip
@@ -172,12 +203,13 @@ def test_nothing_in_the_image_names_this_machine(image: Built) -> None:
             assert not any(mark in data for mark in marks), path
 
 
+@pytest.mark.parametrize("image", ["podman"], indirect=True)
 def test_an_image_that_is_built_again_is_the_same(tmp_path: Path, image: Built) -> None:
     again = build(tmp_path / "root", f"{image.name}-again")
     try:
         assert again.digest == image.digest
     finally:
-        again.podman("rmi", "--force", again.name)
+        again.runtime("rmi", "--force", again.name)
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
@@ -204,4 +236,4 @@ def test_no_container_is_left_by_a_command_that_ends(
     process.wait(60)
     await_(lambda: not running_with("container_keeper.py", str(tmp_path)))
     await_(lambda: not running_with("contract/relay.py", str(tmp_path)))
-    assert image.podman("ps", "--all", "--quiet").stdout == ""
+    await_(lambda: not image.containers())

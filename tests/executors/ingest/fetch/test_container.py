@@ -30,7 +30,13 @@ from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.declared import Declared
 from tests.planner.builders import declare
 from tests.support.cases import load
-from tests.support.process.runtimes import Played, play, real_runtime, why_no_runtime
+from tests.support.process.runtimes import (
+    Played,
+    play,
+    real_runtime,
+    runtime_program,
+    why_no_runtime,
+)
 from tests.support.workshop import Workshop, ledger
 
 NOW = Timestamp.parse("2024-05-06T07:08:09Z")
@@ -522,13 +528,11 @@ class TestReal:
 
     def left(self, folder: Path) -> list[str]:
         """Return the commands of containers that name a folder: other tests have theirs."""
-        import shutil
         import subprocess
 
         env, _ = real_runtime()
-        program = shutil.which("podman") or shutil.which("docker") or ""
         shown = subprocess.run(
-            [program, "ps", "--all", "--no-trunc", "--format", "{{.Command}}"],
+            [runtime_program() or "", "ps", "--all", "--no-trunc", "--format", "{{.Command}}"],
             env=env,
             capture_output=True,
             text=True,
