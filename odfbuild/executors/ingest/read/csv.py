@@ -416,7 +416,7 @@ class _Job:
     def records(self) -> Iterator[bytes]:
         """Yield the text, with a row appended, in blocks of complete records."""
         content = chain(self.source.blocks(), [self._ending()])
-        return record_blocks(content, self.source.dialect, self.source.name)
+        return record_blocks(content, self.source.dialect, self.source.name, self.source.blocks)
 
     def cells(self, block: bytes, handler: Callable[[Any], str] | None = None) -> pa.Table:
         """Read the records of one block; the handler is called for those of another width."""
@@ -596,11 +596,16 @@ def _marked_ends(texts: Iterable[bytes]) -> Iterator[_Block]:
     """Yield blocks of records; a block of blank lines has none, and is left out."""
     waiting, is_first = b"", True
     for text in texts:
-        if waiting.strip(b"\r\n"):
+        if not _is_blank(waiting):
             yield _Block(waiting, is_first, False)
             is_first = False
         waiting = text
     yield _Block(waiting, is_first, True)
+
+
+def _is_blank(text: bytes) -> bool:
+    """Tell whether a text has blank lines only; most are not copied to say so."""
+    return text[:1] in (b"", b"\r", b"\n") and not text.strip(b"\r\n")
 
 
 def _quote_error(name: str, line: int) -> InvalidSourceError:

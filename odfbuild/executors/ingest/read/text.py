@@ -11,6 +11,7 @@ import io
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
@@ -82,19 +83,27 @@ def lines(source: io.RawIOBase) -> io.TextIOWrapper:
     return io.TextIOWrapper(buffered, "utf-8", errors="surrogateescape", newline="")
 
 
-def unescaped(blocks: Iterable[bytes], dialect: Dialect, name: str) -> Iterator[bytes]:
-    """Yield the blocks with escapes rewritten, so that a plain parser reads the same values."""
+def unescaped(
+    blocks: Iterable[bytes], dialect: Dialect, name: str, *, before: bytes = b"\n"
+) -> Iterator[bytes]:
+    """Yield the blocks with escapes rewritten, so that a plain parser reads the same values.
+
+    `before` is the byte before the first block.
+    """
     if dialect.quote is None or dialect.escape is None:
         yield from blocks
         return
-    yield from _split(_Rewriter(dialect), blocks, name)
+    yield from _split(_Rewriter(dialect, before), blocks, name)
 
 
 class _RecordSplitter(Protocol):
     """Takes blocks, returns what is complete, and keeps the start of a value or record."""
 
     kept: bytes
-    line: int | None  # where the kept text begins, if known
+
+    @property
+    def line(self) -> int | None:
+        """Return the line on which the kept text begins, if known."""
 
     def feed(self, block: bytes, /) -> bytes: ...
 
@@ -131,33 +140,71 @@ def _endless(place: str) -> InvalidSourceError:
     )
 
 
-def record_blocks(blocks: Iterable[bytes], dialect: Dialect, name: str) -> Iterator[bytes]:
+def record_blocks(
+    blocks: Iterable[bytes],
+    dialect: Dialect,
+    name: str,
+    again: Callable[[], Iterable[bytes]] | None = None,
+) -> Iterator[bytes]:
     """Yield the text in blocks that end with a record: Arrow misreads some that do not.
 
     (Its chunker takes some newlines of a quoted value for ends of records when a block ends
-    within that value, and drops an LF at the start of a block after a CR.)
+    within that value, and drops an LF at the start of a block after a CR.)  `again` returns the
+    text once more, to count the lines up to a value that is too long.
     """
-    return filter(None, _split(_Cutter(dialect), blocks, name))
+    return filter(None, _split(_Cutter(dialect, again), blocks, name))
 
 
 class _Cutter:
     """Cuts after the last complete record."""
 
-    def __init__(self, dialect: Dialect) -> None:
+    def __init__(
+        self, dialect: Dialect, again: Callable[[], Iterable[bytes]] | None = None
+    ) -> None:
         self._end = _record_end(dialect)
+        self._mark = None if dialect.quote is None else dialect.quote.encode()
+        self._again = again
+        self._passed = 0
         self.kept = b""
-        self.line: int | None = 1
+
+    @property
+    def line(self) -> int | None:
+        return None if self._again is None else 1 + _line_count(self._again(), self._passed)
 
     def feed(self, block: bytes) -> bytes:
-        text = self.kept + block
-        end = self._end(text)
-        if end and self.line is not None:
-            self.line += text.count(b"\n", 0, end) or text.count(b"\r", 0, end)
-        self.kept = text[end:]
-        return text[:end]
+        whole = self._without_quotes(block)
+        if whole is None:
+            text = self.kept + block
+            end = self._end(text)
+            whole, self.kept = text[:end], text[end:]
+        self._passed += len(whole)
+        return whole
+
+    def _without_quotes(self, block: bytes) -> bytes | None:
+        """Return the complete records, copied once; None if there are quotes, or no record ends."""
+        if self._mark is not None and (self._mark in block or self._mark in self.kept):
+            return None
+        end = _line_end(block, _without_return(block))
+        if not end:
+            return None
+        whole = b"".join((self.kept, memoryview(block)[:end]))
+        self.kept = block[end:]
+        return whole
 
     def end(self) -> bytes:
         return self.kept
+
+
+def _line_count(blocks: Iterable[bytes], size: int) -> int:
+    """Count the lines that end within so many bytes of a text."""
+    found = {b"\n": 0, b"\r": 0}
+    for block in blocks:
+        for end in found:
+            found[end] += block.count(end, 0, size)
+        size -= len(block)
+        if size <= 0:
+            break
+    return found[b"\n"] or found[b"\r"]
 
 
 def _record_end(dialect: Dialect) -> Callable[[bytes], int]:
@@ -210,7 +257,7 @@ class _Rewriter:
 
     line: int | None = None
 
-    def __init__(self, dialect: Dialect) -> None:
+    def __init__(self, dialect: Dialect, before: bytes) -> None:
         self._quote = (dialect.quote or "").encode()
         self._escape = (dialect.escape or "").encode()
         quote, escape = re.escape(self._quote), re.escape(self._escape)
@@ -220,7 +267,7 @@ class _Rewriter:
         )
         self._value = re.compile(start + inside + rb"(?:" + quote + rb"|\Z)", re.DOTALL)
         self._escaped = re.compile(escape + rb"([" + quote + escape + rb"])")
-        self._before = b"\n"
+        self._before = before
         self.kept = b""
 
     def feed(self, block: bytes) -> bytes:
@@ -360,9 +407,24 @@ class CsvText:
     dialect: Dialect
 
     def blocks(self) -> Iterator[bytes]:
-        """Yield the text with escapes rewritten."""
+        """Yield the text with escapes rewritten.
+
+        They are looked for from the first quote on: they count in quoted values only.
+        """
         blocks = utf8_blocks(self.path, self.encoding, self.name)
-        return unescaped(blocks, self.dialect, self.name) if self._has_escapes() else blocks
+        if self.dialect.quote is None or self.dialect.escape is None:
+            yield from blocks
+            return
+        quote, before = self.dialect.quote.encode(), b"\n"
+        for block in blocks:
+            if quote in block:
+                rest: Iterator[bytes] = chain([block], blocks)
+                if self._has_escapes():
+                    rest = unescaped(rest, self.dialect, self.name, before=before)
+                yield from rest
+                return
+            yield block
+            before = block[-1:] or before
 
     def records(self, ending: bytes = b"") -> Iterator[TextRecord]:
         """Yield the records, with a text appended to the file."""
@@ -371,8 +433,8 @@ class CsvText:
 
     def lines(self) -> Iterator[list[bytes]]:
         """Yield the lines as they are in the file, ends included, many at a time."""
-        blocks = utf8_blocks(self.path, self.encoding, self.name)
-        whole = record_blocks(blocks, replace(self.dialect, quote=None), self.name)
+        again = partial(utf8_blocks, self.path, self.encoding, self.name)
+        whole = record_blocks(again(), replace(self.dialect, quote=None), self.name, again)
         return (block.splitlines(keepends=True) for block in whole)
 
     def _has_escapes(self) -> bool:

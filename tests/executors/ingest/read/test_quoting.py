@@ -1,7 +1,10 @@
 """Where records of CSV end, against a reader that goes byte by byte."""
 
 import random
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -9,7 +12,8 @@ from hypothesis import strategies as st
 
 from odfbuild.executors.ingest.read import text as quoting
 from odfbuild.executors.ingest.read.problems import InvalidSourceError
-from odfbuild.executors.ingest.read.text import record_blocks
+from odfbuild.executors.ingest.read.text import CsvText, record_blocks, unescaped
+from odfbuild.host.files import open_regular
 from odfbuild.odf.read_options import Dialect
 
 COMMON = Dialect(separator=",", quote='"', escape=None)
@@ -100,3 +104,43 @@ def test_a_quote_that_is_never_closed_ends_the_reading_early() -> None:
     with pytest.raises(InvalidSourceError, match="more than 16 MiB"):
         list(record_blocks(endless(), COMMON, "x.csv"))
     assert taken <= 40
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
+@pytest.mark.parametrize("first", [b"1,2", b'"1",2'])
+def test_the_line_of_a_value_that_is_too_long_is_counted_in_the_text(
+    end: bytes, first: bytes
+) -> None:
+    lines = [first, *[b"1,2"] * 1000, b'3,"' + b"a" * (34 << 20)]
+    text = end.join(lines)
+    blocks = [text[at : at + 4000] for at in range(0, len(text), 4000)]
+    with pytest.raises(InvalidSourceError, match=r"^x\.csv:1002: a value has more than 16 MiB"):
+        list(record_blocks(blocks, COMMON, "x.csv", lambda: blocks))
+
+
+@given(st.text('a",\n\\', max_size=30), st.integers(1, 12))
+def test_escapes_count_from_the_first_quote_on(data: str, block: int) -> None:
+    dialect = Dialect(separator=",", quote='"', escape="\\")
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        path = Path(folder) / "x.csv"
+        path.write_text(data, "utf-8")
+        patch.setattr(quoting, "BLOCK", block)
+        found = b"".join(CsvText(path, "x.csv", "utf-8", dialect).blocks())
+    assert found == b"".join(unescaped([data.encode()], dialect, "x.csv"))
+
+
+def test_a_text_without_quotes_is_not_searched_for_escapes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.csv"
+    path.write_bytes(b"1,\\n\n" * 1000)
+    opened = []
+
+    def noted(each: Path) -> Any:
+        opened.append(each)
+        return open_regular(each)
+
+    monkeypatch.setattr(quoting, "open_regular", noted)
+    dialect = Dialect(separator=",", quote='"', escape="\\")
+    assert b"".join(CsvText(path, "x.csv", "utf-8", dialect).blocks()) == path.read_bytes()
+    assert opened == [path]
