@@ -53,6 +53,57 @@ def test_a_writer_that_cannot_end_is_no_traceback_later(
     assert unraisable == []
 
 
+_ROWS = 400_000
+_DIFFERENT = {
+    "few": [number % 7 for number in range(_ROWS)],
+    "many": [number * 7919 % _ROWS for number in range(_ROWS)],
+    "rising": [*range(_ROWS)],
+    "runs": [number // 4 for number in range(_ROWS)],
+    "some": [number * 7919 % 50_000 for number in range(_ROWS)],
+    "gaps": [number if number % 40 == 0 else None for number in range(_ROWS)],
+    "texts": [f"{number * 7919 % _ROWS:032x}" for number in range(_ROWS)],
+    "codes": [f"{number * 7919 % 5000:032x}" for number in range(_ROWS)],
+    "nothing": pa.nulls(_ROWS, pa.int64()),
+    "offset": [*range(_ROWS)],
+}
+
+
+def _dictionaries(path: Path) -> set[str]:
+    """Return the columns of which all row groups have a dictionary."""
+    footer = pq.read_metadata(path)
+    chunks = [
+        footer.row_group(group).column(at)
+        for group in range(footer.num_row_groups)
+        for at in range(footer.num_columns)
+    ]
+    without = {each.path_in_schema for each in chunks if not each.has_dictionary_page}
+    return {each.path_in_schema for each in chunks} - without
+
+
+@pytest.mark.parametrize("batch", [5000, 131_072, _ROWS])
+def test_columns_whose_values_fit_into_no_dictionary_have_none(tmp_path: Path, batch: int) -> None:
+    table, path = pa.table(_DIFFERENT), tmp_path / "some.parquet"
+    with SliceWriter(path, table.schema, plain="offset") as writer:
+        for each in table.to_batches(max_chunksize=batch):
+            writer.write(each)
+    assert pq.read_table(path).equals(table)
+    assert _dictionaries(path) == {"few", "runs", "some", "gaps", "codes", "nothing"}
+
+
+def test_columns_of_few_rows_have_dictionaries(tmp_path: Path) -> None:
+    table, path = pa.table(_DIFFERENT).slice(0, 10_000), tmp_path / "some.parquet"
+    with SliceWriter(path, table.schema, plain="offset") as writer:
+        writer.write(table.combine_chunks().to_batches()[0])
+    assert _dictionaries(path) == {*_DIFFERENT} - {"offset"}
+
+
+def test_a_file_without_rows_has_the_columns(tmp_path: Path) -> None:
+    path = tmp_path / "some.parquet"
+    with SliceWriter(path, TABLE.schema, plain="n"):
+        pass
+    assert pq.read_table(path).equals(TABLE.slice(0, 0))
+
+
 def test_all_parquet_files_are_written_by_such_writers() -> None:
     found = {
         name_of(module)
