@@ -1,6 +1,7 @@
 """Rows in the order of their event times are those of a sort by plain Python."""
 
 import random
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -76,8 +77,8 @@ def test_rows_are_in_the_order_of_a_plain_sort(kind: Any, monkeypatch: pytest.Mo
     for seed in range(examples(40, 2_000)):
         chance = random.Random(seed)
         monkeypatch.setattr(module, "_MANY", chance.choice([1, 1 << 17]))
-        monkeypatch.setattr(module, "_SAMPLE", chance.choice([1, 5, 1000]))
-        monkeypatch.setattr(module, "_RANGES", chance.choice([1, 2, 8]))
+        monkeypatch.setattr(module, "_PIECE", chance.choice([1, 5, 1 << 15]))
+        monkeypatch.setattr(module, "_BITS", chance.choice([1, 4, 12]))
         count = chance.choice([0, 1, 2, 7, 60])
         rows = [
             {"at": at, **{name: value(chance, each) for name, each in _COLUMNS.items()}}
@@ -103,3 +104,43 @@ def test_rows_are_in_the_order_of_a_plain_sort(kind: Any, monkeypatch: pytest.Mo
         wanted = pa.Table.from_pylist(expected, schema).select(names)
         assert found.equals(wanted), (seed, found.to_pylist(), wanted.to_pylist())
     assert unsorted > 5
+
+
+_FAR: dict[str, Callable[[random.Random], int]] = {
+    "outliers": lambda chance: chance.choice([-(2**63), 2**63 - 1, *[chance.randrange(9)] * 99]),
+    "all": lambda chance: chance.randrange(-(2**63), 2**63),
+    "equal": lambda _: 7,
+    "two": lambda chance: chance.choice([-1, 2**40]),
+    "skewed": lambda chance: int(1.5 ** chance.randrange(100)),
+}
+
+
+@pytest.mark.parametrize("nulls", [0, 0.1])
+@pytest.mark.parametrize("kind", _FAR)
+def test_times_far_apart_are_in_the_order_of_a_plain_sort(kind: str, nulls: float) -> None:
+    for seed in range(examples(3, 50)):
+        chance = random.Random(seed)
+        count = module._MANY + chance.randrange(module._PIECE)
+        numbers = [None if chance.random() < nulls else _FAR[kind](chance) for _ in range(count)]
+        numbers[-2:] = [5, 4]
+        keys = [(each is not None, each or 0) for each in numbers]
+        places = sorted(range(count), key=keys.__getitem__)
+        found = time_order([pa.array(numbers, pa.timestamp("us"))], lambda each: each)
+        assert found is not None
+        assert found.to_pylist() == places, seed
+
+
+def test_few_times_of_many_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+
+    def noted(times: pa.Array) -> pa.Array:
+        sizes.append(len(times))
+        return compared(times)
+
+    compared = module._compared
+    monkeypatch.setattr(module, "_compared", noted)
+    chance = random.Random(1)
+    numbers = [chance.randrange(10**12) for _ in range(2 * module._MANY)]
+    time_order([pa.array(numbers, pa.timestamp("us"))], lambda each: each)
+    assert sum(sizes) == len(numbers)
+    assert max(sizes) <= module._PIECE
