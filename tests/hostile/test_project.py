@@ -432,6 +432,16 @@ def test_a_store_that_is_not_named_gets_no_token_of_google(
         assert server.seen[-1].headers["authorization"] == f"Bearer {SECRET}"
 
 
+@pytest.mark.parametrize("place", ["gs+https://h.example/lake", "az+https://h.example/acme/lake"])
+def test_a_project_with_a_repository_that_the_policy_names_is_planned(
+    make: Make, tmp_path: Path, place: str
+) -> None:
+    ours = make({"odfbuild.yaml": SETTINGS + f"repositories: {{hub: {{url: '{place}/x'}}}}\n"})
+    done = ours("plan", **policy(tmp_path, f"stores: ['{place}/*']\n"))
+    assert done.code == 0, done.err
+    assert "No changes" in done.out
+
+
 @pytest.mark.holds("project-cluster")
 @pytest.mark.parametrize(
     "name",

@@ -9,7 +9,7 @@ project is for them; it may ask for more trust than the project does, and not fo
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Final, Literal, TypeAlias, cast
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
@@ -88,7 +88,7 @@ class RepositorySettings:
     `url` ends with a slash and has no credentials.  `witnesses` are keys whose signatures count
     beside those of a dataset's own.  `region` is that of a bucket, `gateway` the server that IPFS
     is read through.  `is_named` says that the user's policy names the store, so that it may get any
-    credentials.
+    credentials: it is no setting of the project, whose files are compared without it.
     """
 
     name: str
@@ -97,7 +97,7 @@ class RepositorySettings:
     witnesses: tuple[DatasetId, ...] = ()
     region: str | None = None
     gateway: str | None = None
-    is_named: bool = False
+    is_named: bool = field(default=False, compare=False)
 
 
 def add_repositories(
