@@ -130,7 +130,16 @@ def reading_session() -> ReadingSession | None:
 def unsaved_text(path: Path) -> bytes | None:
     """Return the text of a file that is open in an editor, None of any other file."""
     session = _CURRENT.get()
-    return None if session is None else session.unsaved.get(str(path))
+    return None if session is None else session.unsaved.get(_editor_name(path))
+
+
+def _editor_name(path: Path) -> str:
+    """Return the name that an editor has for a file: without `..`, as in packages elsewhere."""
+    name = str(path)
+    if "/../" not in name:
+        return name
+    plain = os.path.normpath(name)
+    return plain if os.path.realpath(plain) == os.path.realpath(name) else name
 
 
 def made_of(

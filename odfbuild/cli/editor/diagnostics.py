@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Final
 
 from lsprotocol import types
@@ -31,15 +30,11 @@ Lines = Callable[[str, int], str | None]
 
 
 def diagnostics_by_file(
-    report: CheckReport,
-    root: Path,
-    uri: Callable[[Path], str],
-    lines: Lines,
-    encoding: str,
+    report: CheckReport, uri: Callable[[str], str], lines: Lines, encoding: str
 ) -> Mapping[str, list[types.Diagnostic]]:
     """Return findings of a project by file; those without a place are at the top of its settings.
 
-    Files are named as in findings, relative to `root`; `uri` returns the client's name of a file.
+    Files are named as in findings; `uri` returns the client's name of a file.
     """
     by_file: dict[str, list[types.Diagnostic]] = {}
     spans = [*(each.span for each in report.found), *(each.span for each in report.hits)]
@@ -53,8 +48,7 @@ def diagnostics_by_file(
                 code=each.code,
                 source=SOURCE,
                 message="\n".join(_text(each)),
-                related_information=list(_related_positions(each, root, uri, lines, encoding))
-                or None,
+                related_information=list(_related_positions(each, uri, lines, encoding)) or None,
                 data=_finding_data(each),
             )
         )
@@ -78,7 +72,7 @@ def _line(span: SourceSpan, lines: Lines) -> str | None:
 
 
 def _related_positions(
-    each: FindingLine, root: Path, uri: Callable[[Path], str], lines: Lines, encoding: str
+    each: FindingLine, uri: Callable[[str], str], lines: Lines, encoding: str
 ) -> Iterator[types.DiagnosticRelatedInformation]:
     """Yield the positions in files of the project that a message names."""
     seen: set[tuple[str, str]] = set()
@@ -94,5 +88,5 @@ def _related_positions(
             column=int(column or 1),
             length=1 if column else max(1, len(line)),
         )
-        where = types.Location(uri(root / name), range_of(span, line, encoding))
+        where = types.Location(uri(name), range_of(span, line, encoding))
         yield types.DiagnosticRelatedInformation(location=where, message=f"{name}:{row}")

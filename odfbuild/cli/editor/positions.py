@@ -91,12 +91,13 @@ class DocumentText:
         return Range(self.position(start), self.position(end))
 
 
-def difference(before: bytes, after: bytes, encoding: str) -> TextEdit:
+def difference(before: bytes, after: bytes, encoding: str, *, is_shown: bool) -> TextEdit:
     """Return the edit that changes a text to another: from the first line that differs to the last.
 
-    Byte order marks are ignored, as editors do not show them.
+    A byte order mark is a part of a text that an editor shows with one (`is_shown`: the text is
+    that of the editor), and not of a file that it will open.
     """
-    old, new = (each.decode("utf-8-sig") for each in (before, after))
+    old, new = (each.decode("utf-8" if is_shown else "utf-8-sig") for each in (before, after))
     lines, others = old.splitlines(keepends=True), new.splitlines(keepends=True)
     start = 0
     while start < min(len(lines), len(others)) and lines[start] == others[start]:

@@ -6,6 +6,7 @@ store is used as this machine saw it last.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -116,10 +117,15 @@ class EditedProject:
         self._against = against
         self._session = ReadingSession()
         self._chains: dict[Path, KnownChains] = {}  # of each workspace that was read
+        self._packages: tuple[Path, ...] = ()  # folders of packages, as of the last reading
 
     def exists(self) -> bool:
         """Return whether the project exists now."""
         return _has_project(self.root)
+
+    def may_read(self, path: Path) -> bool:
+        """Return whether a file or folder is in the project, or in a package of it."""
+        return any(path.is_relative_to(each) for each in (self.root, *self._packages))
 
     def report(self, unsaved: Mapping[str, bytes]) -> CheckReport:
         """Return what check and gate find, given the texts of an editor by absolute path.
@@ -196,6 +202,8 @@ class EditedProject:
             vars_files=given.vars_files,
             offline=True,
         )
+        paths = [each.path for each in project.config.packages if each.path is not None]
+        self._packages = tuple(Path(os.path.normpath(self.root / each)) for each in paths)
         workspace = project.workspace.read_only()
         if workspace.url is None:
             known = self._chains.setdefault(workspace.root, KnownChains())

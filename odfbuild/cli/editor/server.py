@@ -107,7 +107,8 @@ class EditorServer(LanguageServer):
         self._shown: dict[str, _OpenDocument] = {}
         self._waiting: dict[Path, asyncio.TimerHandle] = {}
         self._pauses: dict[Path, float] = {}
-        self._published: dict[Path, dict[str, list[types.Diagnostic]]] = {}
+        self._found: dict[Path, Mapping[str, Sequence[types.Diagnostic]]] = {}
+        self._published: dict[str, list[types.Diagnostic]] = {}
 
     @property
     def encoding(self) -> str:
@@ -182,8 +183,8 @@ class EditorServer(LanguageServer):
     def changed(self, path: Path) -> None:
         """Check the project of a file or folder, once nothing changes for a moment."""
         root = project_above(path)
-        gone = [each for each in self._projects if path.is_relative_to(each)]
-        for each in {*gone, *(() if root is None else (root,))}:
+        readers = [root for root, each in self._projects.items() if each.may_read(path)]
+        for each in {*readers, *(() if root is None else (root,))}:
             self._projects.setdefault(each, self._make_project(each))
             waiting = self._waiting.pop(each, None)
             if waiting is not None:
@@ -217,22 +218,22 @@ class EditorServer(LanguageServer):
         """Return the names that findings suggest, and the acceptances of those of the gate."""
         path = path_of(params.text_document.uri)
         shown = None if path is None else self._shown.get(str(path))
-        root = None if path is None else project_above(path)
         if shown is None:
             return []
         names = actions(shown.uri, shown.lines, params.context.diagnostics)
-        accepted = () if root is None else self._acceptances(root, shown.uri, params.range)
-        return [*names, *accepted]
+        return [*names, *self._acceptances(shown.uri, params.range)]
 
-    def _acceptances(self, root: Path, uri: str, range: types.Range) -> Iterator[types.CodeAction]:
-        for each in self._published.get(root, {}).get(uri, ()):
-            finding = accepted_finding(each)
-            if finding is None or not meet(each.range, range):
-                continue
-            found = self._projects[root].accepted(self._unsaved(), finding)
-            if found is not None:
-                edit, until = found
-                yield acceptance(each, finding, until, self._workspace_edit([edit]))
+    def _acceptances(self, uri: str, range: types.Range) -> Iterator[types.CodeAction]:
+        """Yield the acceptances of findings in a file, each in the project that has it."""
+        for root, by_uri in self._found.items():
+            for each in by_uri.get(uri, ()):
+                finding = accepted_finding(each)
+                if finding is None or not meet(each.range, range):
+                    continue
+                found = self._projects[root].accepted(self._unsaved(), finding)
+                if found is not None:
+                    edit, until = found
+                    yield acceptance(each, finding, until, self._workspace_edit([edit]))
 
     def renamed(self, uri: str, old: str, new: str) -> types.WorkspaceEdit:
         """Return the edits that rename a dataset.  Raises JsonRpcException."""
@@ -252,7 +253,14 @@ class EditorServer(LanguageServer):
     def _workspace_edit(self, edits: Iterable[FileEdit]) -> types.WorkspaceEdit:
         return types.WorkspaceEdit(
             changes={
-                self._uri(each.path): [difference(each.before, each.after, self.encoding)]
+                self._uri(each.path): [
+                    difference(
+                        each.before,
+                        each.after,
+                        self.encoding,
+                        is_shown=str(each.path) in self._shown,
+                    )
+                ]
                 for each in edits
             }
         )
@@ -263,8 +271,9 @@ class EditorServer(LanguageServer):
     def _location(self, root: Path, span: SourceSpan) -> types.Location:
         line = span.excerpt
         if line is None:
-            line = self._line(root / span.file, span.line)
-        return types.Location(self._uri(root / span.file), range_of(span, line, self.encoding))
+            line = self._line(_file(root, span.file), span.line)
+        where = self._uri(_file(root, span.file))
+        return types.Location(where, range_of(span, line, self.encoding))
 
     def _make_project(self, root: Path) -> EditedProject:
         return EditedProject(root, self._given, self._commands, self._against)
@@ -274,9 +283,12 @@ class EditorServer(LanguageServer):
         project, began = self._projects[root], perf_counter()
         report = project.report(self._unsaved())
         by_file = diagnostics_by_file(
-            report, root, self._uri, lambda file, row: self._line(root / file, row), self.encoding
+            report,
+            lambda file: self._uri(_file(root, file)),
+            lambda file, row: self._line(_file(root, file), row),
+            self.encoding,
         )
-        self._publish(root, {self._uri(root / file): each for file, each in by_file.items()})
+        self._publish(root, {self._uri(_file(root, file)): each for file, each in by_file.items()})
         if root not in self._pauses:
             gc.collect()
             gc.freeze()  # objects of the first check stay, and need not be scanned again
@@ -284,22 +296,30 @@ class EditorServer(LanguageServer):
         self._pauses[root] = min(max(_PAUSE, took / 2), _LONGEST_PAUSE)
 
     def _publish(self, root: Path, found: Mapping[str, Sequence[types.Diagnostic]]) -> None:
-        """Send the diagnostics of files for which they have changed."""
-        before = self._published.get(root, {})
+        """Send the diagnostics of files for which they have changed.
+
+        A file of a package may have those of several projects, and a client keeps the last ones.
+        """
+        before = self._found.pop(root, {})
+        if found:
+            self._found[root] = found
         versions = {each.uri: each.version for each in self._shown.values()}
         for uri in {**before, **found}:
-            now = list(found.get(uri, ()))
-            if now != before.get(uri, []):
+            now = [one for root in sorted(self._found) for one in self._found[root].get(uri, ())]
+            if now != self._published.get(uri, []):
                 sent = types.PublishDiagnosticsParams(uri, now, versions.get(uri))
                 self.text_document_publish_diagnostics(sent)
-        self._published[root] = {uri: list(each) for uri, each in found.items()}
+            if now:
+                self._published[uri] = now
+            else:
+                self._published.pop(uri, None)
 
     def _forget(self, root: Path) -> None:
         waiting = self._waiting.pop(root, None)
         if waiting is not None:
             waiting.cancel()
         self._publish(root, {})
-        for each in (self._projects, self._pauses, self._published):
+        for each in (self._projects, self._pauses):
             each.pop(root, None)
 
     def _uri(self, path: Path) -> str:
@@ -311,6 +331,11 @@ class EditorServer(LanguageServer):
         """Return a line of an open file, from 1; None for other files."""
         known = self._shown.get(str(path))
         return None if known is None else known.lines.line(row - 1)
+
+
+def _file(root: Path, name: str) -> Path:
+    """Return a file by its name in findings of a project, which may begin with `..`."""
+    return Path(os.path.normpath(root / name))
 
 
 def _is_alive(process: int) -> bool:

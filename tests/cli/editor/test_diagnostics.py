@@ -164,7 +164,9 @@ def test_places_behind_what_is_blanked_are_those_in_the_text(
     text = root(fetch=f"{{kind: Url, url: '{before}', nope: 1}}")
     project = EditedProject(folder, ProjectArguments(), COMMANDS)
     found = project.report({str(source): text.encode()})
-    shown = diagnostics_by_file(found, folder, Path.as_uri, lambda _file, _row: None, encoding)
+    shown = diagnostics_by_file(
+        found, lambda file: (folder / file).as_uri(), lambda _, __: None, encoding
+    )
     (wrong,) = (e for e in shown["datasets/src.yaml"] if e.code == "unknown-field")
     document = DocumentText(text, encoding)
     start, end = map(document.offset, (wrong.range.start, wrong.range.end))

@@ -1,6 +1,7 @@
 """Findings of the gate in an editor: where they are, what accepts them, and what they rest on."""
 
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -84,6 +85,80 @@ def test_a_finding_is_accepted_as_by_the_command(folder: Path, tmp_path: Path, k
     shutil.copytree(folder, same)
     assert odfbuild("accept", "ODF201", "out", "--column", "v", cwd=same).code == 0
     assert (same / "odfbuild.yaml").read_text("utf-8") == after
+
+
+def test_a_byte_order_mark_that_the_editor_shows_is_kept(folder: Path) -> None:
+    out, settings = folder / "datasets/out.yaml", folder / "odfbuild.yaml"
+    shown = "\ufeff{odfbuild: 1, engine: {ingest: arrow}}\n"
+    with editor(folder) as it:
+        it.open(settings, shown)
+        it.open(out, _LESS)
+        (found,) = it.codes(out, "ODF201")
+        (action,) = _acceptances(it, out, found)
+        ((_, (edit,)),) = action["edit"]["changes"].items()
+        settings.write_text(shown, "utf-8")
+        assert odfbuild("accept", "ODF201", "out", "--column", "v", cwd=folder).code == 0
+        assert _edited(shown, edit) == settings.read_text("utf-8")
+
+
+def test_a_column_with_a_dot_in_its_name_is_no_part_of_another(folder: Path) -> None:
+    out = folder / "datasets/out.yaml"
+    lay_out(folder, {"datasets/out.yaml": _out('select t, k, v, v as "a.b" from src')})
+    assert odfbuild("rebuild", "out", "--full", "--yes", cwd=folder).code == 0
+    with editor(folder) as it:
+        it.open(out, _out())
+        (found,) = it.codes(out, "ODF201")
+        (action,) = _acceptances(it, out, found)
+        assert "ODF201 of out, column a.b until" in action["title"]
+
+
+_MADE = """
+generate:
+  made:
+    template: common/templates/made.yaml.j2
+    for_each: {a: v}
+    name: "made.{{ each.key }}"
+"""
+
+
+def _with_package(at: Path, package: str) -> tuple[Path, Path]:
+    """Return a project with a dataset of a template in a package, applied, and the template."""
+    settings = f"{_SETTINGS}packages: [{{path: {package}, name: common}}]{_MADE}"
+    template = Path(os.path.normpath(at / package / "templates/made.yaml.j2"))
+    text = _out("select t, k, {{ each.value }} as v from src").replace("  name: out\n", "")
+    lay_out(at, {"odfbuild.yaml": settings, "datasets/src.yaml": root(), "data/1.csv": GOOD})
+    lay_out(template.parents[1], {"odfbuild.yaml": "odfbuild: 1\n", "templates/made.yaml.j2": text})
+    assert odfbuild("apply", "--yes", cwd=at).code == 0
+    return at, template
+
+
+@pytest.mark.parametrize("package", ["inside/common", "../common"])
+def test_a_finding_in_a_file_of_a_package_is_of_its_project(tmp_path: Path, package: str) -> None:
+    at, template = _with_package(tmp_path / "project", package)
+    text = template.read_text("utf-8")
+    with editor(at) as it:
+        it.open(template, text.replace("k, ", ""))
+        (found,) = it.codes(template, "ODF201")
+        (action,) = _acceptances(it, template, found)
+        assert "ODF201 of made.a, column k" in action["title"]
+        assert list(action["edit"]["changes"]) == [(at / "odfbuild.yaml").as_uri()]
+        it.change(template, text)
+        it.codes(template)
+
+
+def test_projects_with_the_same_package_show_findings_of_each(tmp_path: Path) -> None:
+    projects = [_with_package(tmp_path / name, "../common") for name in ("one", "other")]
+    template = projects[0][1]
+    text = template.read_text("utf-8").replace("k, ", "")
+    with editor(tmp_path, *(at for at, _ in projects)) as it:
+        it.open(template, text)
+        it.codes(template, "ODF201", "ODF201")
+        entry = "accept: [{code: ODF201, dataset: made.a, column: k, until: 2999-01-01}]\n"
+        settings = projects[0][0] / "odfbuild.yaml"
+        it.open(settings, settings.read_text("utf-8") + entry)
+        (found,) = it.codes(template, "ODF201")
+        (action,) = _acceptances(it, template, found)
+        assert list(action["edit"]["changes"]) == [(projects[1][0] / "odfbuild.yaml").as_uri()]
 
 
 def test_an_expired_acceptance_is_renewed(folder: Path) -> None:

@@ -381,7 +381,7 @@ def _impossible(change: ColumnChange, makes: Makes, optional: dict[str, bool]) -
         return "rows so far have no value there, so a new column has to be optional"
     if change.kind not in ("removed", "renamed") or change.path == makes.vocab.event_time_column:
         return None
-    if is_nested(change.path):
+    if is_nested(change.path) and change.path not in optional:  # names may have dots, too
         return "the fields of a column cannot be removed"
     if not optional.get(change.path, True):
         return "the column is required, so new rows must have it"
