@@ -11,6 +11,7 @@ from lsprotocol import types
 
 from odfbuild.cli.editor.diagnostics import SOURCE
 from odfbuild.cli.editor.positions import DocumentText
+from odfbuild.cli.editor.project import AcceptableFinding
 from odfbuild.odf.refs import DatasetAlias
 
 _MEANT: Final = re.compile(r"did you mean (?:'([^'\n]{1,200})'|(\w{1,200})\(\))\?")
@@ -40,8 +41,8 @@ def actions(
         )
 
 
-def accepted_finding(found: types.Diagnostic) -> tuple[str, DatasetAlias, str | None] | None:
-    """Return what an acceptance of a finding is of: rule, dataset, column; None if it has none."""
+def acceptable_finding(found: types.Diagnostic) -> AcceptableFinding | None:
+    """Return the finding of the gate that a diagnostic shows, None if it shows none."""
     data = found.data
     if not isinstance(data, dict) or found.source != SOURCE:
         return None
@@ -50,7 +51,7 @@ def accepted_finding(found: types.Diagnostic) -> tuple[str, DatasetAlias, str | 
 
 def acceptance(
     found: types.Diagnostic,
-    finding: tuple[str, DatasetAlias, str | None],
+    finding: AcceptableFinding,
     until: date,
     edit: types.WorkspaceEdit,
 ) -> types.CodeAction:

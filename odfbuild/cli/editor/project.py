@@ -63,7 +63,11 @@ Rename: TypeAlias = Callable[[Opened, Sequence[Declared], str, str], Mapping[str
 """The edits that give a dataset of a project another name, by file."""
 
 
-class Acceptance(Protocol):
+AcceptableFinding: TypeAlias = tuple[str, DatasetAlias, str | None]
+"""A finding of the gate: the code of a rule, a dataset, and a column if it is about one."""
+
+
+class AcceptingChanges(Protocol):
     """The edits of the project file that accept a finding, and the last day on which they do."""
 
     @property
@@ -75,8 +79,8 @@ class Acceptance(Protocol):
         """The day."""
 
 
-Accept: TypeAlias = Callable[[Opened, tuple[str, DatasetAlias, str | None]], Acceptance]
-"""How a project accepts a finding: the code of a rule, a dataset, and a column if it is of one."""
+Accept: TypeAlias = Callable[[Opened, AcceptableFinding], AcceptingChanges]
+"""How a project accepts a finding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +178,7 @@ class EditedProject:
             return [self._edit(name, each) for name, each in changes.items()]
 
     def accepted(
-        self, unsaved: Mapping[str, bytes], finding: tuple[str, DatasetAlias, str | None]
+        self, unsaved: Mapping[str, bytes], finding: AcceptableFinding
     ) -> tuple[FileEdit, date] | None:
         """Return how the project file accepts a finding, and until when; None if it cannot."""
         with self._session.round(unsaved, whole=False):

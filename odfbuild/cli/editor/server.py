@@ -25,7 +25,7 @@ from pygls.lsp.server import LanguageServer
 
 from odfbuild import __version__
 from odfbuild.cli.arguments.context import ProjectArguments
-from odfbuild.cli.editor.actions import acceptance, accepted_finding, actions
+from odfbuild.cli.editor.actions import acceptable_finding, acceptance, actions
 from odfbuild.cli.editor.completion import completions, field_text
 from odfbuild.cli.editor.diagnostics import diagnostics_by_file
 from odfbuild.cli.editor.messages import BrokenStreamError, Messages
@@ -227,7 +227,7 @@ class EditorServer(LanguageServer):
         """Yield the acceptances of findings in a file, each in the project that has it."""
         for root, by_uri in self._found.items():
             for each in by_uri.get(uri, ()):
-                finding = accepted_finding(each)
+                finding = acceptable_finding(each)
                 if finding is None or not meet(each.range, range):
                     continue
                 found = self._projects[root].accepted(self._unsaved(), finding)
