@@ -42,7 +42,6 @@ class Judge(Protocol):
         opened: Callable[[ProjectArguments], Opened],
         *,
         against: str | None,
-        gate: bool,
     ) -> CheckReport:
         """Return the findings in the project of some arguments, opened by a function."""
 
@@ -132,21 +131,30 @@ class EditedProject:
         return any(path.is_relative_to(each) for each in (self.root, *self._packages))
 
     def report(self, unsaved: Mapping[str, bytes]) -> CheckReport:
-        """Return what check and gate find, given the texts of an editor by absolute path.
+        """Return what check and gate find, given the texts of an editor by absolute path."""
+        return list(self.reports(unsaved))[-1]
+
+    def reports(self, unsaved: Mapping[str, bytes]) -> Iterator[CheckReport]:
+        """Yield what a check finds, and then what check and gate find.
 
         Errors of the check itself are findings as well.
         """
+        report = CheckReport(datasets=None, found=())
         if not self.exists():
-            return CheckReport(datasets=None, found=())
-        judge = self._commands.judge
+            yield report
+            return
         with self._session.round(unsaved):
             try:
-                return judge(self._given, self._open, against=self._against, gate=True)
+                report = self._commands.judge(self._given, self._open, against=self._against)
+                if report.judged is not None:
+                    yield report
+                    report = report.judged()
             except OdfBuildError as error:
-                found = error.diagnostics()
+                report = replace(report, found=(*report.found, *error.diagnostics()))
             except Exception as error:  # no caller could report it
                 found = InternalError(error, while_="checking the project").diagnostics()
-        return CheckReport(datasets=None, found=found)
+                report = replace(report, found=(*report.found, *found))
+        yield report
 
     @contextmanager
     def definitions(self, unsaved: Mapping[str, bytes]) -> Iterator[ReadDefinitions | None]:

@@ -33,12 +33,13 @@ from odfbuild.cli.editor.names import Occurrence, ReadDefinitions
 from odfbuild.cli.editor.positions import DocumentText, difference, meet, range_of
 from odfbuild.cli.editor.project import EditedProject, EditorCommands, FileEdit, project_above
 from odfbuild.cli.editor.uris import path_of
+from odfbuild.cli.formats.check import CheckReport
 from odfbuild.errors import OdfBuildError, SourceSpan
 from odfbuild.texts.redaction import redacted
 from odfbuild.values import dataclass
 
-_PAUSE: Final = 0.05
-"""Seconds without a change after which a project is checked; at least half of the last check."""
+_PAUSE: Final = 0.03
+"""Seconds without a change after which a project is checked; half of a check that takes long."""
 _LONGEST_PAUSE: Final = 1.0
 _LOOK: Final = 5.0
 """Seconds between checks for the process of the client."""
@@ -108,6 +109,7 @@ class EditorServer(LanguageServer):
         self._waiting: dict[Path, asyncio.TimerHandle] = {}
         self._pauses: dict[Path, float] = {}
         self._found: dict[Path, Mapping[str, Sequence[types.Diagnostic]]] = {}
+        self._late: dict[Path, Mapping[str, Sequence[types.Diagnostic]]] = {}
         self._published: dict[str, list[types.Diagnostic]] = {}
 
     @property
@@ -279,21 +281,42 @@ class EditorServer(LanguageServer):
         return EditedProject(root, self._given, self._commands, self._against)
 
     def _judge(self, root: Path) -> None:
+        """Publish what a check finds, and then what the gate finds as well, which takes longer.
+
+        Until then, the findings of the gate are those from before.
+        """
         self._waiting.pop(root, None)
-        project, began = self._projects[root], perf_counter()
-        report = project.report(self._unsaved())
+        project, began, late = self._projects[root], perf_counter(), self._late.get(root, {})
+        first: dict[str, Sequence[types.Diagnostic]] | None = None
+        found: dict[str, Sequence[types.Diagnostic]] = {}
+        for report in project.reports(self._unsaved()):
+            found = self._diagnostics(root, report)
+            if first is None and report.judged is not None:
+                first = found
+                found = {u: [*found.get(u, ()), *late.get(u, ())] for u in {**found, **late}}
+            self._publish(root, found)
+        early = first or {}
+        self._late[root] = {
+            uri: [each for each in some if each not in early.get(uri, ())]
+            for uri, some in found.items()
+        }
+        is_first, took = root not in self._pauses, perf_counter() - began
+        if is_first:
+            gc.collect()
+            gc.freeze()  # objects of the first check stay, and need not be scanned again
+        is_quick = is_first or took < _LONGEST_PAUSE / 2
+        self._pauses[root] = _PAUSE if is_quick else min(took / 2, _LONGEST_PAUSE)
+
+    def _diagnostics(
+        self, root: Path, report: CheckReport
+    ) -> dict[str, Sequence[types.Diagnostic]]:
         by_file = diagnostics_by_file(
             report,
             lambda file: self._uri(_file(root, file)),
             lambda file, row: self._line(_file(root, file), row),
             self.encoding,
         )
-        self._publish(root, {self._uri(_file(root, file)): each for file, each in by_file.items()})
-        if root not in self._pauses:
-            gc.collect()
-            gc.freeze()  # objects of the first check stay, and need not be scanned again
-        took = perf_counter() - began
-        self._pauses[root] = min(max(_PAUSE, took / 2), _LONGEST_PAUSE)
+        return {self._uri(_file(root, file)): each for file, each in by_file.items()}
 
     def _publish(self, root: Path, found: Mapping[str, Sequence[types.Diagnostic]]) -> None:
         """Send the diagnostics of files for which they have changed.
@@ -319,7 +342,7 @@ class EditorServer(LanguageServer):
         if waiting is not None:
             waiting.cancel()
         self._publish(root, {})
-        for each in (self._projects, self._pauses):
+        for each in (self._projects, self._pauses, self._late):
             each.pop(root, None)
 
     def _uri(self, path: Path) -> str:

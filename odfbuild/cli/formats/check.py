@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
 from difflib import SequenceMatcher
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -98,14 +99,15 @@ class CheckOutput(StrEnum):
 class CheckReport:
     """All that a check found; `datasets` is None when they could not be read.
 
-    `outdated` is in what the lock file is out of date, None if nobody asked; `hits` are what the
-    gate refuses or warns of, where it was asked.
+    `outdated` is in what the lock file is out of date, None if nobody asked.  `judged` returns the
+    report with what a plan finds as well, `hits` are what its gate refuses or warns of.
     """
 
     datasets: int | None
     found: tuple[Diagnostic, ...]
     outdated: tuple[LockDifference, ...] | None = None
     hits: tuple[Hit, ...] = ()
+    judged: Callable[[], CheckReport] | None = field(default=None, compare=False, repr=False)
 
     @property
     def errors(self) -> int:

@@ -37,6 +37,7 @@ class Editor:
             stderr=subprocess.PIPE,
         )
         self.said: dict[str, list[Any]] = {}
+        self.history: list[tuple[str, list[str]]] = []  # URI and codes, each time
         self.versions: dict[str, int | None] = {}
         self._heard: Queue[Any] = Queue()
         self._answers: dict[int, Any] = {}
@@ -151,7 +152,9 @@ class Editor:
     def _take(self, message: Any) -> None:
         assert message is not None, "the server ended"
         if message.get("method") == "textDocument/publishDiagnostics":
-            self.said[message["params"]["uri"]] = message["params"]["diagnostics"]
+            uri, found = message["params"]["uri"], message["params"]["diagnostics"]
+            self.said[uri] = found
+            self.history.append((uri, [each["code"] for each in found]))
         elif "method" in message and "id" in message:
             self._post({"jsonrpc": "2.0", "id": message["id"], "result": None})
         elif "id" in message and message["id"] is not None:

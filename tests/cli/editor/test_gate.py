@@ -161,6 +161,22 @@ def test_projects_with_the_same_package_show_findings_of_each(tmp_path: Path) ->
         assert list(action["edit"]["changes"]) == [(projects[1][0] / "odfbuild.yaml").as_uri()]
 
 
+def test_findings_of_the_gate_stay_while_others_come_and_go(folder: Path) -> None:
+    out, two = folder / "datasets/out.yaml", folder / "datasets/two.yaml"
+    with editor(folder) as it:
+        it.open(out, _LESS)
+        it.codes(out, "ODF201")
+        began = len(it.history)
+        it.open(two, root("two") + "nope: 1\n")
+        it.codes(two, "unknown-field")
+        it.change(out, f"{_LESS}# more\n")
+        it.change(two, root("two"))
+        it.codes(two)
+        assert all("ODF201" in codes for uri, codes in it.history[began:] if uri == out.as_uri())
+        it.change(out, _out())
+        it.codes(out)
+
+
 def test_an_expired_acceptance_is_renewed(folder: Path) -> None:
     out, settings = folder / "datasets/out.yaml", folder / "odfbuild.yaml"
     entry = "accept: [{code: ODF201, dataset: out, column: v, until: 2020-01-01}]\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from odfbuild.odf.chain.state import ChainState
     from odfbuild.odf.refs import DatasetAlias
     from odfbuild.planner.declared import Declared
+    from odfbuild.planner.plan import Plan
     from odfbuild.planner.plan.changes import Hit
     from odfbuild.project.load import Project
 
@@ -109,11 +111,9 @@ def project_report(
     against: str | None = None,
     locked: bool = False,
     engine: bool = False,
-    gate: bool = False,
 ) -> CheckReport:
     """Return what a check of a project finds; `opened` gives the project of the arguments.
 
-    With `gate`, changed definitions are judged as in a plan, against the chains as they are here.
     Of what is wrong with its files nothing is raised.  Raises other OdfBuildErrors.
     """
     try:
@@ -122,8 +122,8 @@ def project_report(
         loaded = load(project, granted=granted)
         read_lock(project.root)
     except ProjectErrors as error:
-        return _report_with(given, opened, selectors, error, against, gate=gate)
-    return _checked(project, loaded, selectors, locked=locked, engine=engine, gate=gate)
+        return _report_with(given, opened, selectors, error, against)
+    return _checked(project, loaded, selectors, locked=locked, engine=engine)
 
 
 def _report_with(
@@ -132,8 +132,6 @@ def _report_with(
     selectors: Sequence[str],
     met: ProjectErrors,
     against: str | None,
-    *,
-    gate: bool,
 ) -> CheckReport:
     """Return all problems of the files, and those of all definitions that can be judged: what is
     wrong itself, or reads such a dataset, is left out.
@@ -151,13 +149,23 @@ def _report_with(
         }
         sound = plannable(loaded.declared, states, wrong_of(project, replace(loaded, wrong=wrong)))
         rest = replace(loaded, declared=sound.declared)
-        report = _checked(project, rest, selectors, locked=False, engine=False, gate=gate)
+        report = _checked(project, rest, selectors, locked=False, engine=False)
     except OdfBuildError:
         return CheckReport(datasets=None, found=found)
+    return _joined(found, report)
+
+
+def _joined(found: tuple[Diagnostic, ...], report: CheckReport) -> CheckReport:
+    """Return a report of what can be judged, with problems that were found before."""
     known = set(map(_matter, found))
     more = (each for each in report.found if _matter(each) not in known)
     everything = tuple(sorted((*found, *merged(more)), key=by_place))
-    return CheckReport(datasets=None, found=everything, hits=report.hits)
+    judged = None if report.judged is None else partial(_joined_later, found, report.judged)
+    return CheckReport(datasets=None, found=everything, hits=report.hits, judged=judged)
+
+
+def _joined_later(found: tuple[Diagnostic, ...], judged: Callable[[], CheckReport]) -> CheckReport:
+    return _joined(found, judged())
 
 
 def _matter(found: Diagnostic) -> tuple[object, ...]:
@@ -193,7 +201,6 @@ def _checked(
     *,
     locked: bool,
     engine: bool,
-    gate: bool,
 ) -> CheckReport:
     wanted = selected_datasets(project, loaded.declared, selectors)
     everything = not (selectors or loaded.wrong or loaded.unread)
@@ -228,37 +235,44 @@ def _checked(
     ]
     found += _test_findings(project, loaded, wanted, everything=everything)
     outdated = _outdated(project, loaded, wanted, everything=everything) if locked else None
-    hits: tuple[Hit, ...] = ()
-    if gate:
-        hits, objections = _of_gate(project, loaded, states)
-        known = {*map(_matter, found), *map(_as_unused, found)}
-        found += [each for each in objections if _matter(each) not in known]
-    return CheckReport(
-        datasets=len(wanted),
-        found=tuple(sorted(found, key=by_place)),
-        outdated=outdated,
-        hits=hits,
+    report = CheckReport(
+        datasets=len(wanted), found=tuple(sorted(found, key=by_place)), outdated=outdated
     )
+    return replace(report, judged=partial(_judged, project, loaded, states, report))
 
 
-def _of_gate(
-    project: app.Opened, loaded: Project, states: Mapping[DatasetAlias, ChainState]
-) -> tuple[tuple[Hit, ...], Sequence[Diagnostic]]:
-    """Return the rules by which a plan is refused or warned of, and its errors and warnings."""
+def _judged(
+    project: app.Opened,
+    loaded: Project,
+    states: Mapping[DatasetAlias, ChainState],
+    report: CheckReport,
+) -> CheckReport:
+    """Return a report with what a plan of the definitions finds, against these chains."""
     from odfbuild.app.plan.make_plan import plan_definitions
 
+    hits: Iterator[Hit] = iter(())
     try:
         plan = plan_definitions(project, loaded, states)
     except OdfBuildError as error:
-        return (), error.diagnostics()
-    hits = (
+        objections = error.diagnostics()
+    else:
+        objections = tuple(each for each in plan.notes if each.level is not Level.NOTE)
+        hits = _hits(plan)
+    known = {*map(_matter, report.found), *map(_as_unused, report.found)}
+    more = (each for each in objections if _matter(each) not in known)
+    found = tuple(sorted((*report.found, *more), key=by_place))
+    return replace(report, found=found, hits=tuple(hits), judged=None)
+
+
+def _hits(plan: Plan) -> Iterator[Hit]:
+    """Return the rules by which a plan is refused or warned of, with their places."""
+    return (
         replace(hit, span=hit.span or planned.place)
         for planned in plan.datasets.values()
         if planned.assessment is not None
         for hit in planned.assessment.hits
         if hit.judged not in (Judgement.ACCEPTED, Judgement.PASSED)
     )
-    return tuple(hits), [each for each in plan.notes if each.level is not Level.NOTE]
 
 
 def _test_findings(
