@@ -52,7 +52,8 @@ def _entry(name: str, found: Any) -> Iterator[str]:
     if issubclass(found, Exception):
         base = found.__bases__[0]
         kind = "" if base is Exception else f"A kind of {base.__name__}. "
-        yield from (f"{kind}Code: `{found.code}`." if "code" in vars(found) else kind.rstrip(), "")
+        code = vars(found).get("code")
+        yield from (kind.rstrip() if code is None else f"{kind}Code: `{code}`.", "")
         return
     if is_dataclass(found) and not issubclass(found, odfbuild.DataProject):
         names = [f"`{each.name}`" for each in fields(found) if not each.name.startswith("_")]

@@ -79,11 +79,11 @@ def printed(process: subprocess.Popen[bytes], said: bytearray, until: float) -> 
 def waited(process: subprocess.Popen[bytes], until: float) -> int:
     """Return the exit code of a process that has closed its output.
 
-    Raises TimeoutError, and StoppedError where the process was killed because the run was stopped.
+    Raises TimeoutError, and StoppedError where it failed because the run was stopped.
     """
     while True:
         code = poll(process)
-        if code == -signal.SIGKILL:
+        if code:
             go_on()
         if code is not None:
             return code
