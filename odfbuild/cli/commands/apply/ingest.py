@@ -135,7 +135,12 @@ def ingest(
 
 
 def ingest_files(given: ProjectArguments, name: str, options: PushArguments) -> int:
-    """Push files in order until one fails; say what became of each."""
+    """Push files in order until one fails; say what became of each.
+
+    Beside a Spark session of the user another process pushes, which reserves the dataset then.
+    """
+    from odfbuild.executors.engine.spark.user_session import has_other_session
+
     _check(options)
     event_time = _event_time(options.event_time)
     project = open_given(given, lock_timeout=options.lock_timeout)
@@ -144,7 +149,8 @@ def ingest_files(given: ProjectArguments, name: str, options: PushArguments) -> 
     if not options.json:
         sys.stdout.write(_header(project, alias))
         sys.stdout.flush()
-    with reservation(project, [alias], command="ingest", on_busy=options.on_busy) as mine:
+    mine_alone = [] if has_other_session() else [alias]
+    with reservation(project, mine_alone, command="ingest", on_busy=options.on_busy) as mine:
         if mine.busy:
             results = [_Result(file) for file in options.files]
         else:

@@ -154,10 +154,41 @@ print(first.records, again.repeated, again.head == first.head, session.range(2).
 """
 
 
-@pytest.mark.skipif(
+needs_java = pytest.mark.skipif(
     shutil.which("java") is None and "JAVA_HOME" not in os.environ,
     reason="there is no Java but the one that comes along, which a plain session cannot use",
 )
+
+
+_COMMAND = """
+import sys
+from pyspark.sql import SparkSession
+SparkSession.builder.master("local[1]").config("spark.ui.enabled", False).getOrCreate()
+from odfbuild.cli.main import program
+sys.argv = ["odfbuild", "ingest", "readings", "x.csv", "-C", sys.argv[1]]
+program()
+"""
+
+
+@needs_java
+def test_the_command_in_a_process_with_a_session_waits_for_nobody(
+    run: Inside, project: Path
+) -> None:
+    lay_out(project, {"x.csv": "k,v\na,1\n"})
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", _COMMAND, str(project)],
+        cwd=project,
+        env=environment(PYTHONPATH=str(REPOSITORY), JAVA_TOOL_OPTIONS=_QUICK),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "busy" not in done.stderr
+
+
+@needs_java
 def test_a_session_of_the_user_goes_on_beside_a_push(run: Inside, project: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error::FutureWarning", "-c", _OF_USER, str(project)],
