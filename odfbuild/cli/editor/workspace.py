@@ -25,7 +25,7 @@ class KnownChains:
 class EditedWorkspace(ReadOnlyWorkspace):
     """The workspace of one check; of datasets whose heads are the same, the state is known.
 
-    Damage is noted anew by each check, as nothing is known of a damaged chain.
+    Each check notes damage again, as no state of a damaged chain is kept.
     """
 
     def __init__(self, root: Path, known: KnownChains) -> None:

@@ -137,7 +137,7 @@ def ingest(
 def ingest_files(given: ProjectArguments, name: str, options: PushArguments) -> int:
     """Push files in order until one fails; say what became of each.
 
-    Beside a Spark session of the user another process pushes, which reserves the dataset then.
+    In a process with a Spark session of the user another process pushes, and reserves the dataset.
     """
     from odfbuild.executors.engine.spark.user_session import has_other_session
 
