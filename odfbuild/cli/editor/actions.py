@@ -11,8 +11,8 @@ from lsprotocol import types
 
 from odfbuild.cli.editor.diagnostics import SOURCE
 from odfbuild.cli.editor.positions import DocumentText
-from odfbuild.cli.editor.project import AcceptableFinding
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.plan.policy import GateFinding
 
 _MEANT: Final = re.compile(r"did you mean (?:'([^'\n]{1,200})'|(\w{1,200})\(\))\?")
 _QUOTES: Final = ("'", '"', "`")
@@ -41,7 +41,7 @@ def actions(
         )
 
 
-def acceptable_finding(found: types.Diagnostic) -> AcceptableFinding | None:
+def acceptable_finding(found: types.Diagnostic) -> GateFinding | None:
     """Return the finding of the gate that a diagnostic shows, None if it shows none."""
     data = found.data
     if not isinstance(data, dict) or found.source != SOURCE:
@@ -51,7 +51,7 @@ def acceptable_finding(found: types.Diagnostic) -> AcceptableFinding | None:
 
 def acceptance(
     found: types.Diagnostic,
-    finding: AcceptableFinding,
+    finding: GateFinding,
     until: date,
     edit: types.WorkspaceEdit,
 ) -> types.CodeAction:

@@ -23,8 +23,8 @@ from odfbuild.errors import InternalError, OdfBuildError
 from odfbuild.executors.engine.quick_columns import quick_asker, quick_engine_names
 from odfbuild.host.files import MOST
 from odfbuild.host.reading_session import ReadingSession, read_shown
-from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
+from odfbuild.planner.plan.policy import GateFinding
 from odfbuild.project import PROJECT_FILE
 from odfbuild.project.config.project_file import parse_config
 from odfbuild.project.opened import Opened, open_project
@@ -62,10 +62,6 @@ Rename: TypeAlias = Callable[[Opened, Sequence[Declared], str, str], Mapping[str
 """The edits that give a dataset of a project another name, by file."""
 
 
-AcceptableFinding: TypeAlias = tuple[str, DatasetAlias, str | None]
-"""A finding of the gate: the code of a rule, a dataset, and a column if it is about one."""
-
-
 class AcceptingChanges(Protocol):
     """The edits of the project file that accept a finding, and the last day on which they do."""
 
@@ -78,7 +74,7 @@ class AcceptingChanges(Protocol):
         """The day."""
 
 
-Accept: TypeAlias = Callable[[Opened, AcceptableFinding], AcceptingChanges]
+Accept: TypeAlias = Callable[[Opened, GateFinding], AcceptingChanges]
 """How a project accepts a finding."""
 
 
@@ -186,7 +182,7 @@ class EditedProject:
             return [self._edit(name, each) for name, each in changes.items()]
 
     def accepted(
-        self, unsaved: Mapping[str, bytes], finding: AcceptableFinding
+        self, unsaved: Mapping[str, bytes], finding: GateFinding
     ) -> tuple[FileEdit, date] | None:
         """Return how the project file accepts a finding, and until when; None if it cannot."""
         with self._session.round(unsaved, whole=False):

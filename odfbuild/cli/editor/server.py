@@ -295,7 +295,7 @@ class EditorServer(LanguageServer):
                 first = found
                 found = {u: [*found.get(u, ()), *late.get(u, ())] for u in {**found, **late}}
             self._publish(root, found)
-        early = first or {}
+        early = found if first is None else first
         self._late[root] = {
             uri: [each for each in some if each not in early.get(uri, ())]
             for uri, some in found.items()

@@ -51,13 +51,15 @@ _LEVELS = {
 
 def of_plan(plan: Plan) -> tuple[FindingLine, ...]:
     """Return the hits of a plan in the order of its datasets, then its notes."""
-    hits = (
-        replace(hit, span=hit.span or planned.place)
-        for planned in plan.datasets.values()
-        if planned.assessment is not None
-        for hit in planned.assessment.hits
-    )
-    return (*map(of_hit, hits), *of_diagnostics(plan.notes))
+    return (*map(of_hit, placed_hits(plan)), *of_diagnostics(plan.notes))
+
+
+def placed_hits(plan: Plan) -> Iterator[Hit]:
+    """Yield the rules that a plan meets; one without a place has that of its dataset."""
+    for planned in plan.datasets.values():
+        if planned.assessment is not None:
+            for hit in planned.assessment.hits:
+                yield replace(hit, span=hit.span or planned.place)
 
 
 def of_diagnostics(found: Iterable[Diagnostic]) -> tuple[FindingLine, ...]:

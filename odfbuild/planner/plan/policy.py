@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from datetime import date
 from enum import Enum
+from typing import TypeAlias
 
 from odfbuild.errors import SourceSpan
 from odfbuild.odf.refs import DatasetAlias
@@ -138,6 +139,10 @@ def last_names(moved: Sequence[RenamedDataset]) -> dict[DatasetAlias, DatasetAli
     for _ in steps:
         found = {old: steps.get(new, new) for old, new in found.items()}
     return {old: new for old, new in found.items() if new not in steps}
+
+
+GateFinding: TypeAlias = tuple[str, DatasetAlias, str | None]
+"""What an acceptance is of: the code of a rule, a dataset, and a column if it is about one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

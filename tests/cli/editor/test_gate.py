@@ -177,6 +177,18 @@ def test_findings_of_the_gate_stay_while_others_come_and_go(folder: Path) -> Non
         it.codes(out)
 
 
+def test_errors_of_the_settings_are_gone_with_their_cause(folder: Path) -> None:
+    settings = folder / "odfbuild.yaml"
+    entry = "accept: [{code: ODF201, dataset: gone, until: 2999-01-01}]\n"
+    with editor(folder) as it:
+        it.open(settings, "odfbuild: [\n")
+        it.codes(settings, "yaml-syntax")
+        began = len(it.history)
+        it.change(settings, _SETTINGS + entry)
+        it.codes(settings, "idle-acceptance")
+        assert all("yaml-syntax" not in codes for _, codes in it.history[began:])
+
+
 def test_an_expired_acceptance_is_renewed(folder: Path) -> None:
     out, settings = folder / "datasets/out.yaml", folder / "odfbuild.yaml"
     entry = "accept: [{code: ODF201, dataset: out, column: v, until: 2020-01-01}]\n"

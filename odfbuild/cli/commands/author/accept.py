@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from datetime import date, timedelta
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -33,13 +33,10 @@ from odfbuild.values import dataclass
 if TYPE_CHECKING:
     from odfbuild import app
     from odfbuild.planner.evolution.rules.rule import Rule
-    from odfbuild.planner.plan.policy import Acceptance
+    from odfbuild.planner.plan.policy import Acceptance, GateFinding
     from odfbuild.project.load import Project
 
 _DAYS = 90
-
-Finding: TypeAlias = tuple[str, DatasetAlias, str | None]
-"""What an acceptance is of: the code of a rule, a dataset, and a column if it is about one."""
 
 
 class UnknownRuleError(OdfBuildError):
@@ -89,7 +86,7 @@ class AcceptanceEdit:
 
 def acceptance_edit(
     project: app.Opened,
-    finding: Finding,
+    finding: GateFinding,
     *,
     until: date | None = None,
     reason: str | None = None,
@@ -169,11 +166,11 @@ def _day(until: str, today: date) -> date:
     return day
 
 
-def _finding(each: Acceptance) -> Finding:
+def _finding(each: Acceptance) -> GateFinding:
     return each.code, each.dataset, each.column
 
 
-def _entry(finding: Finding, until: date, reason: str | None) -> Value:
+def _entry(finding: GateFinding, until: date, reason: str | None) -> Value:
     code, dataset, column = finding
     entry: dict[str, Value] = {"code": code, "dataset": str(dataset)}
     if column is not None:

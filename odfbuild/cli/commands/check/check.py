@@ -28,6 +28,7 @@ from odfbuild.cli.arguments.problems import all_problems
 from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.selection import selected_datasets
 from odfbuild.cli.formats.check import CheckOutput, CheckReport, report_text
+from odfbuild.cli.formats.findings import placed_hits
 from odfbuild.cli.terminal.streams import as_it_is
 from odfbuild.errors import Diagnostic, Level, OdfBuildError, ProjectErrors, by_place, merged
 from odfbuild.planner.evolution.rules.policy import ACCEPTANCE_UNUSED
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from odfbuild.odf.chain.state import ChainState
     from odfbuild.odf.refs import DatasetAlias
     from odfbuild.planner.declared import Declared
-    from odfbuild.planner.plan import Plan
     from odfbuild.planner.plan.changes import Hit
     from odfbuild.project.load import Project
 
@@ -160,12 +160,9 @@ def _joined(found: tuple[Diagnostic, ...], report: CheckReport) -> CheckReport:
     known = set(map(_matter, found))
     more = (each for each in report.found if _matter(each) not in known)
     everything = tuple(sorted((*found, *merged(more)), key=by_place))
-    judged = None if report.judged is None else partial(_joined_later, found, report.judged)
-    return CheckReport(datasets=None, found=everything, hits=report.hits, judged=judged)
-
-
-def _joined_later(found: tuple[Diagnostic, ...], judged: Callable[[], CheckReport]) -> CheckReport:
-    return _joined(found, judged())
+    joined = CheckReport(datasets=None, found=everything, hits=report.hits)
+    judged = report.judged
+    return joined if judged is None else replace(joined, judged=lambda: _joined(found, judged()))
 
 
 def _matter(found: Diagnostic) -> tuple[object, ...]:
@@ -257,22 +254,15 @@ def _judged(
         objections = error.diagnostics()
     else:
         objections = tuple(each for each in plan.notes if each.level is not Level.NOTE)
-        hits = _hits(plan)
+        hits = filter(_is_objection, placed_hits(plan))
     known = {*map(_matter, report.found), *map(_as_unused, report.found)}
     more = (each for each in objections if _matter(each) not in known)
     found = tuple(sorted((*report.found, *more), key=by_place))
     return replace(report, found=found, hits=tuple(hits), judged=None)
 
 
-def _hits(plan: Plan) -> Iterator[Hit]:
-    """Return the rules by which a plan is refused or warned of, with their places."""
-    return (
-        replace(hit, span=hit.span or planned.place)
-        for planned in plan.datasets.values()
-        if planned.assessment is not None
-        for hit in planned.assessment.hits
-        if hit.judged not in (Judgement.ACCEPTED, Judgement.PASSED)
-    )
+def _is_objection(hit: Hit) -> bool:
+    return hit.judged not in (Judgement.ACCEPTED, Judgement.PASSED)
 
 
 def _test_findings(
