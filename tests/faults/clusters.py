@@ -1,14 +1,14 @@
 """Kills of all that takes part where the machines of a cluster exchange files by a store.
 
-    python -m tests.faults.clusters --rounds 100 --seed 0
+    python -m tests.faults.clusters --kills 300 --seed 0
 
 A master, two workers that see the folder of the project empty, and a store that is reached by a
-proxy, stay up over all rounds but for what is killed.  In each round a file arrives, some of whose
+proxy, stay up over all kills but for what is killed.  Before each a file arrives, some of whose
 rows correct older ones, and `apply` runs with every step as a large one.  At a drawn moment one of
 
     task           the Python processes of one worker
     executor       the Java process of an executor
-    worker         a worker with all that it started, which is back after the round
+    worker         a worker with all that it started, which is back afterwards
     driver         Java of the command, or of the resident engine
     coordinator    the command
     both           the command, and Java with it
@@ -18,9 +18,12 @@ rows correct older ones, and `apply` runs with every step as a large one.  At a 
 gets SIGKILL.  A moment is a request to the store: before it goes on, or once the store has done it
 and nobody has heard so, which is after a task has written and before its message; else a time.
 
-Then each chain is what it was before with blocks behind, or without; `verify` passes; the next
-apply ends with 0 and with the rows that a plain script makes of the files; nothing of it stays in
-the store but files, and gc, once they are old, would take all that is there.
+Then each chain is what it was before with blocks behind, or without.  After several such applies,
+each upon what the one before has left, `verify` passes; the next apply ends with 0 and with
+the rows that a plain script makes of the files; nothing of it stays in the store but files, and
+gc, once they are old, would take all that is there.
+
+A command may end before the moment that was drawn for it: a kill is counted where it took place.
 """
 
 import argparse
@@ -36,6 +39,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -52,11 +56,12 @@ from tests.support.projects import REPOSITORY, environment
 from tests.support.servers.cutting_proxy import Cut, CuttingProxy, Where
 from tests.support.servers.object_store import BUCKET, CREDENTIALS, KilledServer
 
-__all__ = ["KILLS", "Rig", "Round", "clusters", "main"]
+__all__ = ["KILLS", "Disturbed", "Rig", "clusters", "main"]
 
 KILLS: Final = ("task", "executor", "worker", "driver", "coordinator", "both", "store", "line")
 _LONGEST: Final = 3_600.0  # seconds for one command, on a busy machine
-_RESIDENT: Final = 0.7  # of rounds are on a resident engine, if one lives
+_RESIDENT: Final = 0.7  # of applies are on a resident engine, if one lives
+_CHECKED: Final = 0.3  # of disturbed applies are followed by one that is not, and by all checks
 _BY_REQUEST: Final = 0.8  # of moments are requests
 _OLD: Final = 30 * 86_400.0
 _HOSTS: Final = ("127.0.0.1", "127.0.0.2")
@@ -154,7 +159,7 @@ class KillingProxy(CuttingProxy):
 
 @dataclass
 class Rig:
-    """What stays up over the rounds, and the project."""
+    """What stays up over all kills, and the project."""
 
     project: Path
     store: KilledServer
@@ -295,8 +300,8 @@ def _rig(folder: Path) -> Iterator[Rig]:
 
 
 @dataclass(slots=True)
-class Round:
-    """One round: what is to be killed and when, and what became of it."""
+class Disturbed:
+    """One apply: what is to be killed and when, and what became of it."""
 
     rig: Rig
     number: int
@@ -314,7 +319,7 @@ class Round:
         return f"{self.number}: {self.what}, {self.moment}{hit}, {place} -> {self.code}"
 
     def play(self) -> None:
-        """Let a file arrive, apply with a kill, check, apply, and check again."""
+        """Let a file arrive, apply with a kill, and check what is there."""
         rig, draw = self.rig, self.draw
         rig.mend()
         self.resident = draw.random() < _RESIDENT
@@ -332,10 +337,13 @@ class Round:
         for name in _NAMES:
             now = rig.rows(name)
             self._hold(now[: len(before[name])] == before[name], f"{name} is not what it was")
+
+    def settle(self) -> None:
+        """Verify, apply undisturbed, and check all."""
+        rig = self.rig
         code, said = rig.run("verify")
         self._hold(code == 0, f"verify: {code}: {said[-1500:]}")
         stored = rig.stored()
-        rig.proxy.forget()
         code, said = rig.run("apply", "--yes", resident=self.resident)
         self._hold(code == 0, f"the next apply: {code}: {said[-3000:]}")
         self._check_rows()
@@ -435,45 +443,53 @@ def _replayed(rows: Sequence[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
 
 
 def clusters(
-    rounds: int, seed: int = 0, say: Callable[[str], None] = print, seconds: float | None = None
+    kills: int, seed: int = 0, say: Callable[[str], None] = print, seconds: float | None = None
 ) -> int:
-    """Run so many rounds, for so many seconds at most, and return how many broke the law."""
+    """Kill so often, for so many seconds at most, and return how many applies broke the law."""
     global _first  # noqa: PLW0603 - the files of earlier seeds are not there
     _first = seed + 1
-    broken = done = 0
+    broken = done = checks = 0
     killed: Counter[str] = Counter()
     ends: Counter[str] = Counter()
     began = time.monotonic()
     with TemporaryDirectory(prefix="odfbuild-clusters-") as name, _rig(Path(name)) as rig:
-        for number in range(seed + 1, seed + 1 + rounds):
-            if seconds is not None and time.monotonic() - began > seconds:
-                break
-            played = Round(rig, number, random.Random(number))
+        for number in count(_first):
+            draw = random.Random(number)
+            is_checked = draw.random() < _CHECKED
+            played = Disturbed(rig, number, draw)
             played.play()
             done += 1
-            killed[f"{played.what}{'' if played.acted else ' (not reached)'}"] += 1
+            killed[played.what] += played.acted
             ends[str(played.code)] += 1
-            broken += bool(played.problems)
-            say(f"{played}, {time.monotonic() - began:,.0f} s")
+            late = seconds is not None and time.monotonic() - began > seconds
+            is_last = killed.total() >= kills or late
+            if (is_checked or is_last) and not played.problems:
+                played.settle()
+                checks += 1
+            say(f"{played}, {killed.total():,} kills, {time.monotonic() - began:,.0f} s")
             for problem in played.problems:
                 say(f"BROKEN, seed {number}: {problem}")
-            if played.problems:  # what comes next would say it again
+            broken += bool(played.problems)
+            if played.problems or is_last:  # after a problem, what comes next would say it again
                 break
-    say(f"{done:,} rounds, {broken} broken; killed {dict(killed)}; ended with {dict(ends)}")
+    say(
+        f"{killed.total():,} kills in {done:,} applies, {broken} broken, all checked {checks:,} "
+        f"times; killed {dict(killed)}; ended with {dict(ends)}"
+    )
     return broken
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run as many rounds as asked for; 1 if one of them broke the law."""
+    """Kill as often as asked for; 1 if an apply broke the law."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults.clusters")
-    parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--seconds", type=float, help="after which no round begins")
+    parser.add_argument("--seconds", type=float, help="after which no apply is disturbed")
     asked = parser.parse_args(arguments)
     if os.getuid() != 0 or not find_java().has_vector_module:
         print("left out: it takes root, for a mount, and a JDK, for executors")
         return 0
-    broken = clusters(asked.rounds, asked.seed, partial(print, flush=True), asked.seconds)
+    broken = clusters(asked.kills, asked.seed, partial(print, flush=True), asked.seconds)
     return 1 if broken else 0
 
 
