@@ -10,7 +10,7 @@ a block that is left has everything that it speaks of.
 datasets/<id>/attestations/    of heads that no reference has, but for the 256 written last
 staging/<random>/             of a process that is gone: nobody holds its lock
 datasets/<id>/                without a name, and without a head or any data: a creation that
-                              never ended, and its key
+                              never ended, and its key, which in a store is on another machine
 .pending-<random>             a file that never came to its place
 cache/<kind>/<id>, cache/spark/<pid>-<random>    of datasets and processes that are gone
 """
@@ -20,9 +20,10 @@ import re
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import field
+from dataclasses import field, replace
 from enum import Enum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from odfbuild.errors import OdfBuildError, ProtocolError, StateError
 from odfbuild.host.files import read_regular
@@ -38,6 +39,9 @@ from odfbuild.state.files.links import check_dataset_links, check_links
 from odfbuild.state.files.lock import LockedError, locked, open_locked
 from odfbuild.state.memory.read_files import FOLDER
 from odfbuild.values import dataclass
+
+if TYPE_CHECKING:
+    from odfbuild.state.workspace import Workspace
 
 _DATASET = re.compile(r"fed01[0-9a-f]{64}")
 _PENDING = re.compile(r"\.pending-[0-9a-f]{16}")
@@ -296,7 +300,7 @@ Reads = Mapping[DatasetId, Collection[Multihash]]
 class Freed:
     """What was deleted of a dataset, or would be; `young` counts what was left for its age.
 
-    `problem` says why nothing was looked at.
+    `problem` says why nothing was looked at.  If it `is_entire`, the dataset has no head any more.
     """
 
     dataset: DatasetId
@@ -305,6 +309,7 @@ class Freed:
     bytes: int = 0
     young: int = 0
     problem: str | None = None
+    is_entire: bool = False
 
 
 @dataclass(slots=True)
@@ -341,12 +346,14 @@ class ChainReads:
     """The blocks of others that the chains of a dataset say they read, by dataset.
 
     If one of them is not `whole`, these are those of its newer blocks.  `has_head` tells whether
-    the dataset has a head, be it damaged.
+    the dataset has a head, be it damaged, and `creation` is that head if it has nothing else: no
+    data and no other reference.
     """
 
     blocks: Reads
     whole: bool
     has_head: bool = True
+    creation: Multihash | None = None
 
 
 def chain_reads(dataset: Dataset) -> ChainReads:
@@ -362,7 +369,9 @@ def chain_reads(dataset: Dataset) -> ChainReads:
                             found.setdefault(each.dataset_id, set()).add(each.new_block_hash)
     except (StateError, ProtocolError):
         return ChainReads(found, whole=False)
-    return ChainReads(found, whole=True, has_head=HEAD in targets)
+    is_bare = targets.keys() == {HEAD} and not (reach.unknown or reach.data or reach.checkpoints)
+    creation = targets[HEAD] if is_bare else None
+    return ChainReads(found, whole=True, has_head=HEAD in targets, creation=creation)
 
 
 def blocks_read(reads: Iterable[ChainReads]) -> Reads:
@@ -403,6 +412,35 @@ def collect(
         bytes=found.bytes,
         young=found.young,
     )
+
+
+def collect_creation(
+    workspace: "Workspace",
+    dataset: Dataset,
+    head: Multihash,
+    *,
+    before: float,
+    dry_run: bool = False,
+) -> Freed:
+    """Delete a dataset of a store that no name leads to, if all of it is older than `before`.
+
+    `head` is what `ChainReads.creation` had.  In a folder, leftovers have such a dataset.
+    """
+    stores = dataset.stores
+    blocks = tuple(stores.blocks.entries())
+    files = (*stores.data.entries(), *stores.checkpoints.entries())
+    size = sum(each.size for each in (*blocks, *files))
+    if any(each.touched >= before for each in (*blocks, *files)):
+        return Freed(dataset=dataset.id, young=len(blocks) + len(files))
+    if dry_run:
+        found = Freed(dataset=dataset.id, blocks=len(blocks), files=len(files), bytes=size)
+        return replace(found, is_entire=True)
+    try:
+        if not workspace.drop_unnamed(dataset.id, head):
+            return Freed(dataset=dataset.id)
+    except StateError as error:
+        return Freed(dataset=dataset.id, problem=error.what)
+    return replace(collect(workspace.dataset(dataset.id), (), before=before), is_entire=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -434,9 +434,10 @@ class Workspace:
 
     def _give_name(self, alias: DatasetAlias, id: DatasetId) -> None:
         self._refuse_taken(alias)
-        if self.dataset(id).head() is None:
-            raise ClearedAwayError(alias)
         self._put_name(alias, id)
+        if self.dataset(id).head() is None:  # looked at last: see `drop_unnamed`
+            self._names.remove(_name_file(alias))
+            raise ClearedAwayError(alias)
 
     @contextmanager
     def _keeping(self, folder: Path) -> Iterator[None]:
@@ -493,6 +494,19 @@ class Workspace:
                     fix="check it: odfbuild status",
                 )
             dataset.stores.heads.delete(HEAD, expected=expected)
+
+    def drop_unnamed(self, id: DatasetId, head: Multihash) -> bool:
+        """Take the head of a dataset away that no name leads to; say whether none does now.
+
+        Where a name was given meanwhile, the head is put back; who gives one looks for the head
+        afterwards.  Raises HeadMovedError.
+        """
+        heads = self.dataset(id).stores.heads
+        heads.delete(HEAD, expected=head)
+        if id not in self.names().values():
+            return True
+        heads.swap(HEAD, expected=None, new=head)
+        return False
 
     # staging
 

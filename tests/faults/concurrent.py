@@ -378,8 +378,11 @@ def keys_of(folder: Path, name: str) -> Counter[str]:
     return Counter() if dataset is None else rows_of([path for _, path in dataset.slices()])
 
 
-def check_chains(folder: Path, *, collected: bool = False) -> None:
+def check_chains(folder: Path, *, collected: bool = False, cut: int = 0) -> None:
     """Each block has the rows that its own input gives after the blocks before it, and no other.
+
+    Each dataset has a name, and one; but so many whose creation was `cut` off may have none, and
+    nothing but definitions.
 
     Worked out from the files and the chains alone: of a root that each file follows the one before,
     once, with all its rows; of a derivative that each step has the rows of its interval.  Where
@@ -388,9 +391,12 @@ def check_chains(folder: Path, *, collected: bool = False) -> None:
     """
     workspace = Workspace(folder / ".odfbuild")
     by_id = {id: workspace.dataset(id) for id in workspace.heads()}
-    assert sorted(map(str, workspace.names().values())) == sorted(map(str, by_id)), (
-        "without a name, or with two"
-    )
+    named = sorted(map(str, workspace.names().values()))
+    unnamed = [dataset for id, dataset in by_id.items() if str(id) not in named]
+    assert named == sorted({*map(str, by_id)} - {str(each.id) for each in unnamed}), "two names"
+    events = [type(block.event).__name__ for each in unnamed for _, block in each.blocks()]
+    assert len(unnamed) <= cut, f"without a name: {events}"
+    assert not {"AddData", "ExecuteTransform"} & {*events}, f"without a name: {events}"
     for dataset in by_id.values():
         assert verify(dataset).findings == ()
         with suppress(MissingObjectError) if collected else nullcontext():

@@ -255,7 +255,7 @@ def _round(
     third = Machine(folder / "third", world.origin, url, moment)
     done = [process for _, process in work]
     problems = [each for process in done if (each := _problem(process, kills=kills))]
-    problems = problems or _checked(third, done)
+    problems = problems or _checked(third, done, failed=servers * len(done))
     killed = sum(process.code == -signal.SIGKILL for process in done)
     said = f"leases {'are' if leased else 'are not'} heeded"
     problem = "\n  ".join([said, *map(str, done), *problems]) if problems else None
@@ -321,7 +321,7 @@ def _run(
     return died
 
 
-def _checked(machine: Machine, work: Sequence[Process]) -> list[str]:
+def _checked(machine: Machine, work: Sequence[Process], failed: int) -> list[str]:
     """Do what is left from another machine, in a process that is all of it, and check all.
 
     A derivative whose input was rewritten is rebuilt.  The workspace is brought into a folder, for
@@ -341,7 +341,7 @@ def _checked(machine: Machine, work: Sequence[Process]) -> list[str]:
         machine.do("verify")
         machine.do("plan", "--detailed-exitcode")
         machine.do("workspace", "move", ".odfbuild")
-        check_all(machine.project, work, collected=collected)
+        check_all(machine.project, work, collected=collected, failed=failed)
 
     return problems_of(check, machine.folder / "found", _LONGEST)
 

@@ -186,7 +186,8 @@ def _round(draw: random.Random, worlds: Sequence[World], found: Path) -> str | N
         collected = any(each.arguments[0] == "gc" for each in work)
         problems = [each for process in work if (each := process.problem())]
         if not problems:
-            problems += problems_of(partial(check_chains, folder, collected=collected), found)
+            check = partial(check_chains, folder, collected=collected, cut=_cut(work))
+            problems += problems_of(check, found)
         if not problems:
             problems += _settle(folder)
         if not problems:
@@ -237,10 +238,16 @@ def _settle(folder: Path) -> list[str]:
     return ["never"]
 
 
-def check_all(folder: Path, work: Sequence[Process], *, collected: bool) -> None:
-    check_chains(folder, collected=collected)
+def check_all(folder: Path, work: Sequence[Process], *, collected: bool, failed: int = 0) -> None:
+    """Check all that must be true after commands; others `failed` as a server was killed."""
+    check_chains(folder, collected=collected, cut=_cut(work) + failed)
     check_readers(folder)
     _check_rows(folder, work)
+
+
+def _cut(work: Sequence[Process]) -> int:
+    """Count the commands that a signal has ended, by themselves or at once."""
+    return sum(process.code in {130, 143} or (process.code or 0) < 0 for process in work)
 
 
 def _check_rows(folder: Path, work: Sequence[Process]) -> None:

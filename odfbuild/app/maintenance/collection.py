@@ -11,7 +11,7 @@ from odfbuild.executors.engine.contract.permission import check_permitted
 from odfbuild.executors.engine.registry import CLUSTER_STORE
 from odfbuild.host.permissions import NotPermittedError
 from odfbuild.odf.events import DatasetKind
-from odfbuild.odf.identity import DatasetId
+from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.project.opened import Opened
 from odfbuild.state.chain.dataset import Dataset
@@ -21,6 +21,7 @@ from odfbuild.state.gc import (
     blocks_read,
     chain_reads,
     collect,
+    collect_creation,
     find_leftovers,
     remove_leftover,
 )
@@ -53,10 +54,14 @@ class Collection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
-    """What went, or would; `names` has those that datasets have, `unnamed` those with none."""
+    """What went, or would; `names` has those that datasets have.
+
+    `unnamed` are the datasets that have a head and no name, and stay.
+    """
 
     datasets: Sequence[Freed]
     names: Mapping[DatasetId, DatasetAlias]
+    unnamed: Sequence[DatasetId]
     leftovers: Sequence[Leftover]
     runs: Pruned
     jobs: "Sequence[FreedJobs]" = ()
@@ -67,11 +72,6 @@ class Collected:
         of_datasets = sum(each.bytes for each in self.datasets)
         of_datasets += sum(each.bytes for each in self.jobs)
         return of_datasets + sum(each.bytes for each in self.leftovers) + self.runs.bytes
-
-    @property
-    def unnamed(self) -> tuple[DatasetId, ...]:
-        """Return the datasets that have a head and no name: what was cut off before it got one."""
-        return tuple(each.dataset for each in self.datasets if each.dataset not in self.names)
 
 
 def collect_garbage(project: Opened, wanted: Collection) -> Collected:
@@ -99,12 +99,20 @@ def _collect(project: Opened, wanted: Collection) -> Collected:
     broken |= {id for id, each in reads.items() if not each.whole}
     read = blocks_read(reads.values())
     doubt = next((id for id in broken if not _reads_nothing(workspace, id)), None)
+    unnamed = {id for id, each in reads.items() if each.has_head and id not in names}
+    creations: dict[DatasetId, Multihash] = {}
+    if workspace.url is not None and not workspace.damage():
+        found = {id: reads[id].creation for id in unnamed if not read.get(id)}
+        creations = {id: head for id, head in found.items() if head is not None}
 
     def freed_of(each: Dataset) -> Freed | None:
         if each.id not in reads:  # it was created meanwhile
             return None
         if doubt not in (None, each.id):
             return Freed(dataset=each.id, problem=f"{doubt} is damaged, and may have read it")
+        if each.id in creations:
+            head, dry_run = creations[each.id], wanted.dry_run
+            return collect_creation(workspace, each, head, before=before, dry_run=dry_run)
         return collect(each, read.get(each.id, ()), before=before, dry_run=wanted.dry_run)
 
     # references are read again, after the list of what may go
@@ -118,7 +126,10 @@ def _collect(project: Opened, wanted: Collection) -> Collected:
     if not wanted.dry_run:
         workspace.forget_runs(runs.runs)
     jobs = _freed_jobs(project, wanted)
-    return Collected(datasets=freed, names=names, leftovers=left, runs=runs, jobs=jobs)
+    kept = [each.dataset for each in freed if each.dataset in unnamed and not each.is_entire]
+    return Collected(
+        datasets=freed, names=names, unnamed=kept, leftovers=left, runs=runs, jobs=jobs
+    )
 
 
 def _freed_jobs(project: Opened, wanted: Collection) -> "tuple[FreedJobs, ...]":

@@ -20,7 +20,13 @@ from odfbuild.state.remote.workspace import BucketWorkspace
 from tests.state.remote.machines import chains, machine, objects
 from tests.support.data.histories import Added, History
 from tests.support.effort import places
-from tests.support.servers.memory_store import Cut, FailingClient, MemoryClient, lost
+from tests.support.servers.memory_store import (
+    Cut,
+    FailingClient,
+    InterruptedClient,
+    MemoryClient,
+    lost,
+)
 
 HOURS = 3_600.0
 WAYS = ("before", "after", "taken", "stop", "stopped")
@@ -132,28 +138,13 @@ def test_what_nothing_reaches_goes_once_it_is_old(tmp_path: Path) -> None:
     assert objects(start.client) == young
 
 
-class Interrupting(MemoryClient):
-    """A client in which something else happens before its n-th request."""
-
-    def __init__(self, of: MemoryClient, at: int, then: Callable[[], None]) -> None:
-        super().__init__(of.objects, of.place, of.store, of.clock, of.lock, [])
-        self.at = at
-        self.then: Callable[[], None] | None = then
-
-    def _ask(self, method: str, key: str) -> None:
-        super()._ask(method, key)
-        if len(self.asked) - 1 == self.at and self.then is not None:
-            then, self.then = self.then, None
-            then()
-
-
 def test_a_collection_within_a_redo_takes_nothing_that_the_new_head_needs(tmp_path: Path) -> None:
     start = Store(tmp_path, undone=True)
     for at in itertools.count():
         store = start.copy()
         folder = tmp_path / f"{at}"
         other = machine(folder / "inner", store)
-        interrupted = Interrupting(store, at, partial(gc, other, folder))
+        interrupted = InterruptedClient(store, at, partial(gc, other, folder))
         with suppress(OdfBuildError, ValueError):  # what it wanted may be gone
             redo(machine(folder / "outer", interrupted), folder)
         chains(store)  # nothing dangles
@@ -190,7 +181,7 @@ def test_a_redo_within_a_collection_has_all_that_its_head_needs(tmp_path: Path) 
             thread.start()
             assert waiting.wait(60)
 
-        interrupted = Interrupting(store, at, meanwhile)
+        interrupted = InterruptedClient(store, at, meanwhile)
         gc(machine(folder / "outer", interrupted), folder)
         waits += thread.is_alive()
         collected.set()
@@ -256,7 +247,7 @@ def test_a_collector_looks_at_an_object_once_more_before_it_takes_it(tmp_path: P
             with suppress(Cut, OdfBuildError, ValueError):
                 redo(other, folder)
 
-        interrupted = Interrupting(store, at, meanwhile)
+        interrupted = InterruptedClient(store, at, meanwhile)
         gc(machine(folder / "outer", interrupted), folder)
         if interrupted.then is not None:
             break

@@ -20,7 +20,7 @@ from odfbuild.state.remote.client import (
 )
 from odfbuild.state.remote.errors import UnreachableRepositoryError, missing_file
 
-__all__ = ["Cut", "FailingClient", "MemoryClient", "lost"]
+__all__ = ["Cut", "FailingClient", "InterruptedClient", "MemoryClient", "lost"]
 
 TRIES = 5
 
@@ -232,3 +232,18 @@ class FailingClient(MemoryClient):
 
 def _tag(data: bytes) -> str:
     return f'"{hashlib.md5(data, usedforsecurity=False).hexdigest()}"'
+
+
+class InterruptedClient(MemoryClient):
+    """A client in which something else happens before its n-th request."""
+
+    def __init__(self, of: MemoryClient, at: int, then: Callable[[], None]) -> None:
+        super().__init__(of.objects, of.place, of.store, of.clock, of.lock, [])
+        self.at = at
+        self.then: Callable[[], None] | None = then
+
+    def _ask(self, method: str, key: str) -> None:
+        super()._ask(method, key)
+        if len(self.asked) - 1 == self.at and self.then is not None:
+            then, self.then = self.then, None
+            then()
