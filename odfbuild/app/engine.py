@@ -1,42 +1,34 @@
 """The resident engine of a workspace: start, stop and status."""
 
-import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from enum import Enum
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from odfbuild.errors import EngineFailedError, StateError
 from odfbuild.executors.engine.registry import check_master
 from odfbuild.executors.engine.spark.cluster.providers import provider_of
 from odfbuild.executors.engine.spark.jvm.java import find_java
 from odfbuild.executors.engine.spark.jvm.resident import (
+    OFF,
     ResidentFolder,
     ResidentRecord,
     ask,
     differences,
     host,
-    is_off,
     read_kept,
+    residence,
     started_at,
     traits,
 )
+from odfbuild.executors.engine.spark.jvm.resident_start import resident_document, spawn_keeper
 from odfbuild.host.files import read_regular
 from odfbuild.host.json_text import parse_json
 from odfbuild.project.opened import Opened
 from odfbuild.values import dataclass
 
-if TYPE_CHECKING:
-    pass
-
-
 IDLE = 15 * 60.0  # seconds without a user until it ends
-_KEEPER = "odfbuild.executors.engine.spark.jvm.keeper"
 _PATIENCE = 180.0  # seconds until a keeper that says nothing is given up
 
 
@@ -101,7 +93,7 @@ def _resident_state(
         return Resident(state=EngineState.SILENT, why=(why,), kept=kept)
     line.close()
     unlike = differences(kept.traits, _wanted_traits(project))
-    off = ("it is switched off here",) if is_off(project.spark.resident) else ()
+    off = ("it is switched off here",) if _is_off(project) else ()
     state = EngineState.UNFIT if unlike or off else EngineState.READY
     users = said.get("users")
     return Resident(
@@ -120,6 +112,10 @@ def _wanted_traits(project: Opened) -> dict[str, str]:
     return traits(find_java(), provider, spark.memory, _cores())
 
 
+def _is_off(project: Opened) -> bool:
+    return residence(project.spark.resident) == OFF
+
+
 def _cores() -> int:
     return min(os.cpu_count() or 1, 8)
 
@@ -135,9 +131,7 @@ def start(project: Opened, idle: float = IDLE) -> tuple[Resident, bool]:
         found = resident(project)
         if found.state is EngineState.READY:
             return found, False
-        if found.state in (EngineState.UNFIT, EngineState.SILENT) and not is_off(
-            project.spark.resident
-        ):
+        if found.state in (EngineState.UNFIT, EngineState.SILENT) and not _is_off(project):
             raise StateError(
                 what="there is a resident engine, but it cannot be used",
                 why="; ".join(found.why),
@@ -176,28 +170,16 @@ def _check_startable(project: Opened) -> None:
 def _launch(project: Opened, place: ResidentFolder, idle: float) -> None:
     check_master(project)
     spark = project.spark
-    wanted = {
-        "master": spark.master,
-        "settings": dict(spark.settings),
-        "wait": spark.wait,
-        "objects": spark.objects,
-        "memory": spark.memory,
-        "cores": _cores(),
-        "idle": idle,
-    }
-    with place.log.open("wb") as log:
-        keeper = subprocess.Popen(
-            [sys.executable, "-P", "-m", _KEEPER, str(place.cache.absolute())],
-            stdin=subprocess.PIPE,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-            cwd=place.folder,
-            env=_environment(),
-        )
-    assert keeper.stdin is not None  # noqa: S101 - it is a pipe
-    keeper.stdin.write(json.dumps(wanted).encode())
-    keeper.stdin.close()
+    wanted = resident_document(
+        master=spark.master,
+        settings=spark.settings,
+        wait=spark.wait,
+        objects=spark.objects,
+        memory=spark.memory,
+        cores=_cores(),
+        idle=idle,
+    )
+    keeper = spawn_keeper(place, wanted, is_local=provider_of(spark.master).is_local)
     until = time.monotonic() + _PATIENCE
     while not place.kept.exists():
         if keeper.poll() is not None or time.monotonic() > until:
@@ -206,15 +188,6 @@ def _launch(project: Opened, place: ResidentFolder, idle: float) -> None:
             raise _not_started(place)
         time.sleep(0.02)
     keeper.returncode = 0  # it goes on without us: nobody waits for it
-
-
-def _environment() -> dict[str, str]:
-    """Return our environment, in which the keeper finds this very package."""
-    import odfbuild
-
-    folder = str(Path(odfbuild.__file__).resolve().parents[1])
-    before = os.environ.get("PYTHONPATH")
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (folder, before)))}
 
 
 def _not_started(place: ResidentFolder) -> EngineFailedError:

@@ -9,6 +9,7 @@ import pwd
 import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from enum import Enum
 from importlib.metadata import PackageNotFoundError
@@ -127,6 +128,7 @@ def look_at_project(project: Opened) -> Iterator[Checkup]:
     yield from _checkups_of("datasets", lambda: _datasets(project, states))
     yield from _checkups_of("lineage", lambda: _lineage(project))
     yield from _checkups_of("engine", lambda: _made_by(states, project.config.engines))
+    yield from _checkups_of("resident", lambda: _resident(project))
     yield from _checkups_of("cluster", lambda: _cluster(project))
     yield from _checkups_of("clock", lambda: _clock([each.system_time for each in states.values()]))
     yield from _checkups_of("locks", lambda: _locks(project))
@@ -486,6 +488,30 @@ def _made_by(
             "odfbuild engine upgrade reruns their steps, and records this version if the results "
             "are equal",
         )
+
+
+def _resident(project: Opened) -> Iterator[Checkup]:
+    """Say whether an engine was left running, and what it takes; nothing where none was."""
+    from odfbuild.app.engine import EngineState, resident
+
+    found = resident(project)
+    if found.kept is None or found.state is EngineState.NONE:
+        return
+    used = f"{len(found.users):,} commands use it" if found.users else "no command uses it"
+    what = f"Java process {found.kept.java_pid}, {_memory_of(found.kept.java_pid)}; {used}"
+    if found.state in (EngineState.UNFIT, EngineState.SILENT):
+        fix = "odfbuild engine stop ends it, with --now also one that does not answer"
+        yield Checkup("resident", Health.WARN, f"{what}; not used: {'; '.join(found.why)}", fix)
+    else:
+        yield _ok("resident", what)
+
+
+def _memory_of(pid: int) -> str:
+    """Return how much memory of the machine a process has now."""
+    with suppress(OSError, ValueError, IndexError):
+        pages = int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[1])
+        return f"{pages * os.sysconf('SC_PAGE_SIZE') / 1e6:,.0f} MB"
+    return "unknown memory"
 
 
 def _locks(project: Opened) -> Iterator[Checkup]:

@@ -45,6 +45,7 @@ _SERVER_FORM = late_pattern(
     r"sc://(?:[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252}[A-Za-z0-9])?|\[[0-9A-Fa-f:]{2,39}\])"
     r"(?::[1-9][0-9]{0,4})?(?:/;use_ssl=true)?"
 )
+RESIDENCES = ("off", "existing", "auto")
 _OF_PROCESSES = ("memory", "settings", "objects")  # that this package starts
 
 RESOURCES = (
@@ -71,16 +72,16 @@ class SparkOptions:
     """How Spark is started, never what it computes; None leaves the choice to the engine.
 
     Every `slice_rows` rows that a source brings at a time become a block of their own.
-    `resident`: an engine that stays (`odfbuild engine start`) is used.  `settings` are some of
-    `RESOURCES`, for a cluster; `wait` are the seconds that a cluster may be without executors, and
-    `objects` is the prefix of an object store for its files, None if it shares the folder of the
-    workspace.
+    `resident` is one of `RESIDENCES`: whether an engine that stays is used, and whether a command
+    at a terminal leaves one.  `settings` are some of `RESOURCES`, for a cluster; `wait` are the
+    seconds that a cluster may be without executors, and `objects` is the prefix of an object store
+    for its files, None if it shares the folder of the workspace.
     """
 
     master: str | None = None
     memory: str | None = None
     slice_rows: int | None = None
-    resident: bool = True
+    resident: str = "auto"
     settings: Mapping[str, str] = field(default_factory=dict)
     wait: float | None = None
     objects: str | None = None
@@ -159,7 +160,7 @@ def _spark(options: Section, default: SparkOptions) -> SparkOptions:
             _server(options, master),
             None,
             slice_rows or default.slice_rows,
-            resident=False,
+            resident="off",
             wait=_wait(options) or default.wait,
         )
     return SparkOptions(
@@ -275,16 +276,17 @@ def _objects(options: Section) -> str | None:
     return text
 
 
-def _resident(options: Section, default: bool) -> bool:
+def _resident(options: Section, default: str) -> str:
     text = options.text("resident")
-    if text not in (None, "auto", "off"):
+    if text not in (None, *RESIDENCES):
         options.wrong(
             "resident",
-            f"'{text}' is neither auto nor off",
-            "a resident engine is used if there is one, or never",
-            "write auto or off",
+            f"'{text}' is neither auto nor existing nor off",
+            "a resident engine is used and started, used if there is one, or never used",
+            "write auto, existing or off",
         )
-    return default if text is None else text == "auto"
+        return default
+    return default if text is None else text
 
 
 def _target(entry: Section, below: Target) -> Target:

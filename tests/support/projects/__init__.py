@@ -61,7 +61,8 @@ class Done:
 def environment(**more: str) -> dict[str, str]:
     """Return this process's environment with the installed commands first on the PATH."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
-    return {**os.environ, "PATH": path, "COLUMNS": "100", "NO_COLOR": "1", **more}
+    fixed = {"COLUMNS": "100", "NO_COLOR": "1", "ODFBUILD_ENGINE": "existing"}
+    return {**os.environ, "PATH": path, **fixed, **more}
 
 
 def odfbuild(*arguments: str, cwd: Path, **more: str) -> Done:

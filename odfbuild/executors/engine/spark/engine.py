@@ -59,7 +59,8 @@ class SparkEngine:
     JVM's greatest heap (`2g`); `limit` the bytes of input from which on rows go through files;
     `home` the prefix of a workspace in a store; `note` is called with what the user may want to
     know.  `java_options` take the place of the class archive.
-    `resident`: a JVM that was left running for this cache serves as well, if it fits.
+    `resident`: whether a JVM that was left running for this cache is used (`existing`), or one is
+    left running, too (`auto`).
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class SparkEngine:
         limit: int = LARGE,
         note: Callable[[str], None] = lambda _: None,
         java_options: Sequence[str] | None = None,
-        resident: bool = False,
+        resident: str = "off",
     ) -> None:
         given = None if java_options is None else tuple(java_options)
         start = Start(

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from odfbuild.errors import Diagnostic, EngineFailedError
+from odfbuild.errors import Diagnostic, EngineFailedError, Level
 from odfbuild.executors.engine.spark.cluster.driver import (
     begin_step,
     described_view,
@@ -45,7 +45,19 @@ from odfbuild.executors.engine.spark.jvm.launch import (
     new_folder,
     silence,
 )
-from odfbuild.executors.engine.spark.jvm.resident import is_off, traits
+from odfbuild.executors.engine.spark.jvm.resident import (
+    AUTO,
+    OFF,
+    ResidentFolder,
+    residence,
+    traits,
+)
+from odfbuild.executors.engine.spark.jvm.resident_start import (
+    IDLE,
+    Awaited,
+    is_attended,
+    resident_document,
+)
 from odfbuild.executors.engine.spark.settings import (
     ADAPTIVE_BROADCAST,
     BROADCAST,
@@ -73,15 +85,15 @@ class InterruptedStepError(StoppedError, EngineFailedError):
 class Start:
     """How the JVM is started; None leaves the choice to this package.
 
-    `resident`: one that exists already serves as well, if it fits.  `home` is the prefix of the
-    workspace, if that is in a store.
+    `resident`: one that exists already serves as well, if it fits (`existing`), and at a terminal
+    the JVM is left running (`auto`).  `home` is the prefix of the workspace, if that is in a store.
     """
 
     cores: int | None = None
     provider: SessionProvider | None = None
     memory: str | None = None
     java_options: tuple[str, ...] | None = None
-    resident: bool = False
+    resident: str = "off"
     home: str | None = None
 
 
@@ -223,16 +235,28 @@ class _Host:
         self._note = note
         self._lock = threading.Lock()
         self._own_tag = f"odfbuild-{secrets.token_hex(8)}"
-        self.jvm: Jvm | Attached = self._resident() or self._own()
+        self.jvm: Jvm | Attached | Awaited = self._resident() or self._own()
         atexit.register(self.stop)
 
-    def _resident(self) -> Attached | None:
-        """Return an entrance to a JVM that is there, if one may be used and fits."""
+    def _resident(self) -> Attached | Awaited | None:
+        """Return an entrance to a JVM that is there, if one may be used and fits, or a new one."""
         how = self.how
-        if is_off(how.resident) or how.java_options is not None:
+        wish = residence(how.resident)
+        if wish == OFF or how.java_options is not None:
             return None
         wanted = partial(traits, self._java, self.provider, how.memory, self.cores)
-        return attach(self._cache, wanted, python_program(self.provider), _say_once)
+        python = python_program(self.provider)
+        found = attach(self._cache, wanted, python, _say_once)
+        if found or wish != AUTO or not self.provider.is_local or not is_attended():
+            return found
+        place = ResidentFolder(self._cache)
+        if place.kept.exists():  # one that is used, or does not answer
+            return None
+        document = resident_document(
+            master=wanted()["master"], memory=how.memory, cores=self.cores, idle=IDLE
+        )
+        _say_once(_LEFT_RUNNING)
+        return Awaited(place=place, wanted=document, traits=wanted, python=python, note=_say_once)
 
     @property
     def log(self) -> Path:
@@ -286,7 +310,7 @@ class _Host:
         with self._lock:
             if self.root is None:
                 try:
-                    self.root = self._first_connected()
+                    self.root = self._first_connected(go_on)
                 except BaseException:
                     self.failed = True
                     raise
@@ -302,7 +326,9 @@ class _Host:
                     raise
             return self.root
 
-    def _first_connected(self) -> "SparkSession":
+    def _first_connected(self, go_on: Callable[[], None]) -> "SparkSession":
+        if isinstance(self.jvm, Awaited):
+            self.jvm = self.jvm.attached(go_on) or self._own()
         if isinstance(self.jvm, Attached):
             try:
                 return self.jvm.connect()
@@ -339,9 +365,9 @@ class _Host:
     def ended(self, what: str) -> JvmFailedError | None:
         """Return the error for a JVM that has ended, None if it lives; it is used no more then."""
         jvm = self.jvm
-        if not jvm.has_ended():
+        if isinstance(jvm, Awaited) or not jvm.has_ended():
             return None
-        code = None if isinstance(jvm, Attached) else jvm.process.returncode
+        code = jvm.process.returncode if isinstance(jvm, Jvm) else None
         error = ended(what, jvm.last_log, self.how.memory or DEFAULT_MEMORY, code)
         with _LOCK:
             _give_up(self)
@@ -349,7 +375,7 @@ class _Host:
 
     def has_ended(self) -> bool:
         """Say whether the JVM has ended since it was last used; it is used no more then."""
-        if self.root is None or not self.jvm.is_over():
+        if self.root is None or isinstance(self.jvm, Awaited) or not self.jvm.is_over():
             return False
         _give_up(self)
         return True
@@ -366,7 +392,7 @@ class _Host:
         atexit.unregister(self.stop)
         if self.executors is not None:
             self.executors.stop()
-        if isinstance(self.jvm, Attached):
+        if not isinstance(self.jvm, Jvm):
             self.jvm.stop()
             return
         used = self.root is not None and not self.failed
@@ -445,6 +471,15 @@ def _give_up(host: _Host | _RemoteHost) -> None:
         if host in _running:
             _running.remove(host)
         host.stop()
+
+
+_LEFT_RUNNING = Diagnostic(
+    code="resident-engine",
+    what="Spark keeps running for later commands, until ten minutes without any",
+    why="it takes seconds to start, and less memory while it waits",
+    fix="`odfbuild engine stop` ends it; `resident: existing` in odfbuild.yaml starts none",
+    level=Level.NOTE,
+)
 
 
 def _say_once(found: Diagnostic) -> None:

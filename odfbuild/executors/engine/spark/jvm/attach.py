@@ -11,7 +11,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,7 +25,13 @@ from odfbuild.executors.engine.spark.jvm.launch import (
     refuse_second,
     silence,
 )
-from odfbuild.executors.engine.spark.jvm.resident import ResidentFolder, ask, differences, read_kept
+from odfbuild.executors.engine.spark.jvm.resident import (
+    ResidentFolder,
+    ResidentRecord,
+    ask,
+    differences,
+    read_kept,
+)
 from odfbuild.host.pipes import is_readable
 from odfbuild.values import dataclass
 
@@ -101,12 +107,23 @@ def unused(why: str, way_on: str) -> Diagnostic:
     )
 
 
+def _replaced(why: str) -> Diagnostic:
+    return Diagnostic(
+        code="resident-engine",
+        what=f"the resident engine was stopped: its {why}",
+        why="nobody used it, and no command with these settings can",
+        fix="nothing needs to be done; `odfbuild engine start` starts one that fits",
+        level=Level.NOTE,
+    )
+
+
 def attach(
     cache: Path, wanted: Callable[[], dict[str, str]], python: str, note: Note
 ) -> Attached | None:
     """Return an entrance to the workspace's resident engine; None if there is none of use.
 
-    `wanted` says what has to be the same there as here.
+    `wanted` says what has to be the same there as here.  One that does not fit, and that nobody
+    uses, ends, so that its memory and its executors are free.
     """
     place = ResidentFolder(cache)
     if not place.kept.exists():
@@ -115,6 +132,9 @@ def attach(
     if kept is None or (kept.host == wanted()["host"] and not place.is_alive()):
         return None
     unlike = differences(kept.traits, wanted())
+    if unlike and _gives_way(kept, wanted()):
+        note(_replaced(unlike[0]))
+        return None
     if unlike:
         note(unused(f"its {unlike[0]}", _ANEW))
         return None
@@ -136,6 +156,26 @@ def attach(
         last_log=place.last_log,
         python=python,
     )
+
+
+def _gives_way(kept: ResidentRecord, wanted: Mapping[str, str]) -> bool:
+    """Have an engine end that does not fit and that nobody uses; say whether it does.
+
+    It would keep memory, and the executors of a cluster.  One on another master is left: it is
+    that of another target.
+    """
+    if any(kept.traits.get(name) != wanted.get(name) for name in ("master", "host")):
+        return False
+    try:
+        line, said = ask(kept, {"ask": "status"})
+        line.close()
+        if said.get("users") != []:
+            return False
+        line, said = ask(kept, {"ask": "stop"})
+        line.close()
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def _let_in(port: int, secret: str) -> None:

@@ -137,9 +137,10 @@ class JavaDoor:
         gc.collect()  # what Py4J gave us refers to itself, and keeps what it stands for alive
 
     def _clear(self) -> None:
-        """Let go of what users left in the caches, and of a long log."""
+        """Let go of what users left in the caches, of memory, and of a long log."""
         sessions = self.gateway.jvm.org.apache.spark.sql.classic.SparkSession
         sessions.getDefaultSession().get().sharedState().cacheManager().clearCache()
+        self.gateway.jvm.java.lang.System.gc()  # whatever of the heap is free goes back
         if self.jvm.log.stat().st_size > _LOG:
             with self.jvm.log.open("r+b") as log:
                 log.truncate()

@@ -25,8 +25,10 @@ from odfbuild.executors.engine.spark.jvm.launch import spark_home
 from odfbuild.executors.engine.spark.settings import DEFAULT_MEMORY, fixed_settings
 from odfbuild.host.files import open_regular, read_regular
 from odfbuild.host.json_text import parse_json
+from odfbuild.project.config.targets import RESIDENCES
 from odfbuild.values import dataclass
 
+OFF, EXISTING, AUTO = RESIDENCES
 _PROTOCOL = "1"
 _PATIENCE = 5.0  # seconds for the answer to a question
 _LONGEST = 1 << 16
@@ -152,9 +154,10 @@ def _is_typed(found: ResidentRecord) -> bool:
     )
 
 
-def is_off(wanted: bool) -> bool:
-    """Tell whether a resident engine is to be left alone."""
-    return not wanted or os.environ.get("ODFBUILD_ENGINE", "auto") == "off"
+def residence(setting: str) -> str:
+    """Return one of `RESIDENCES`: what a project sets, or less, if the environment says so."""
+    said = os.environ.get("ODFBUILD_ENGINE", AUTO)
+    return min(setting, said if said in RESIDENCES else AUTO, key=RESIDENCES.index)
 
 
 def host() -> str:

@@ -221,7 +221,7 @@ def attached(folder: Path, wanted: dict[str, str] = TRAITS) -> tuple[object, lis
     return found, notes
 
 
-def test_one_that_fits_is_used_and_one_that_does_not_is_left_alone(tmp_path: Path) -> None:
+def test_one_that_fits_is_used_and_one_that_does_not_is_left_to_its_users(tmp_path: Path) -> None:
     assert attached(tmp_path) == (None, [])
     with kept(tmp_path) as running:
         found, notes = attached(tmp_path)
@@ -233,6 +233,22 @@ def test_one_that_fits_is_used_and_one_that_does_not_is_left_alone(tmp_path: Pat
         assert said.what == "the resident engine is not used: its memory is 2g, not 4g"
         assert "`odfbuild engine stop`, then `odfbuild engine start`" in said.fix
         assert len(running.door.lent) == 1
+        assert running.keeper.place.kept.exists()
+
+
+@pytest.mark.parametrize("differing", ["memory", "master", "host"])
+def test_one_that_does_not_fit_gives_way_if_nobody_uses_it(differing: str, tmp_path: Path) -> None:
+    """It would keep executors of a cluster; one on another master is that of another target."""
+    with kept(tmp_path) as running:
+        found, (said,) = attached(tmp_path, {**TRAITS, differing: "another"})
+        assert found is None
+        if differing == "memory":
+            assert said.what == "the resident engine was stopped: its memory is 2g, not another"
+            running.thread.join(30)
+            assert not running.thread.is_alive()
+        else:
+            assert "is not used: its" in said.what
+            assert attached(tmp_path)[0] is not None
 
 
 def test_one_that_does_not_answer_or_refuses_is_not_waited_for(

@@ -183,7 +183,7 @@ def connect(project: Path, end: Callable[[], None] | None = None) -> None:
 
 
 def sessions_of(project: Path) -> Sessions:
-    return Sessions(project / ".odfbuild" / "cache", Start(resident=True), lambda _: None)
+    return Sessions(project / ".odfbuild" / "cache", Start(resident="existing"), lambda _: None)
 
 
 def inside(project: Path) -> dict[str, int]:
