@@ -4,8 +4,7 @@ Others may go on while datasets are verified.  Once a head has moved, `gc` may t
 reached, and what a step has read may be on no chain: what was found then says nothing of now.
 """
 
-import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from threading import Lock
 from typing import Final
 
@@ -96,21 +95,44 @@ def _plain(found: References) -> dict[str, object]:
     }
 
 
-def await_others(
-    workspace: Workspace, ids: Collection[DatasetId], pause: Callable[[float], None] = time.sleep
-) -> bool:
-    """Tell whether other machines work on some datasets of a store, having let a collector end.
+class Others:
+    """The other machines of a workspace in a store: who works there, and a collector's end.
 
-    That may take away what a head reaches again since a moment, until who set the head has written
-    it once more.
+    `pause` waits for seconds, `say` gets a sentence the first time that a collector is waited for.
     """
-    waited, before = 0.0, workspace.held_leases()
-    held, unchanged = before, 0.0
-    while COLLECTING in held and waited < _PATIENCE and unchanged < _STALE:
-        pause(_PAUSE)
-        waited += _PAUSE
-        now = workspace.held_leases()
-        renewed = now.get(COLLECTING) != held.get(COLLECTING)
-        held, unchanged = now, 0.0 if renewed else unchanged + _PAUSE
-    names = {alias.file_name for alias, id in workspace.names().items() if id in ids}
-    return COLLECTING in before or not names.isdisjoint({*before, *held})
+
+    def __init__(
+        self, workspace: Workspace, pause: Callable[[float], None], say: Callable[[str], None]
+    ) -> None:
+        self._workspace = workspace
+        self._pause = pause
+        self._say = say
+        self._gone: float | None = None
+
+    def work_on(self, ids: Collection[DatasetId]) -> bool:
+        """Tell whether others work on some datasets, having let a collector end.
+
+        That may take away what a head reaches again since a moment, until who set the head has
+        written it once more.  One that does not renew its lease is waited for once: it has gone.
+        """
+        held = before = self._workspace.held_leases()
+        waited = unchanged = 0.0
+        collects = self._is_there(before)
+        if collects and self._gone is None:
+            self._say(
+                "waiting for `odfbuild gc` of another machine; if its process no longer exists: "
+                "odfbuild unlock .gc"
+            )
+        while self._is_there(held) and waited < _PATIENCE:
+            self._pause(_PAUSE)
+            waited += _PAUSE
+            now = self._workspace.held_leases()
+            renewed = now.get(COLLECTING) != held.get(COLLECTING)
+            held, unchanged = now, 0.0 if renewed else unchanged + _PAUSE
+            if unchanged >= _STALE:
+                self._gone = held.get(COLLECTING)
+        names = {alias.file_name for alias, id in self._workspace.names().items() if id in ids}
+        return collects or not names.isdisjoint({*before, *held})
+
+    def _is_there(self, held: Mapping[str, float]) -> bool:
+        return COLLECTING in held and held[COLLECTING] != self._gone

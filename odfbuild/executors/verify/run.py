@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from odfbuild.executors.engine.registry import engine_of, query_engines
 from odfbuild.executors.process.interrupt import StoppedError, result_of
-from odfbuild.executors.verify.read_heads import LOOKS, UNCERTAIN, await_others, head_or_problem
+from odfbuild.executors.verify.read_heads import LOOKS, UNCERTAIN, Others, head_or_problem
 from odfbuild.odf.events import ExecuteTransform, MetadataBlock
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.timestamp import Timestamp
@@ -99,14 +99,17 @@ def verify_datasets(
     chosen: Sequence[DatasetId],
     asked: Verification,
     pause: Callable[[float], None] = time.sleep,
+    say: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Checked]:
     """Yield what was found of each dataset, in their order, or of all they read from, inputs first.
 
     An engine is started only if a step has to be run again.  What does not hold of datasets that
-    others change meanwhile is looked for once more, when the others have been verified.
+    others change meanwhile is looked for once more, when the others have been verified; `say` is
+    told what is waited for.
     """
     known: dict[DatasetId, _Outcome] = {}
-    for found in _verified_once(project, chosen, asked, pause):
+    others = Others(project.workspace, pause, say)
+    for found in _verified_once(project, chosen, asked, others):
         if known or found.is_doubtful:
             known[found.checked.dataset] = found
         else:
@@ -116,7 +119,7 @@ def verify_datasets(
         if not doubtful:
             break
         pause(_FIRST_PAUSE * 2**number)
-        for found in _verified_once(project, doubtful, asked, pause):
+        for found in _verified_once(project, doubtful, asked, others):
             before = known.get(found.checked.dataset)
             if before is None or before.is_doubtful:
                 known[found.checked.dataset] = found
@@ -152,7 +155,7 @@ def _verified_once(
     project: Opened,
     chosen: Sequence[DatasetId],
     asked: Verification,
-    pause: Callable[[float], None],
+    others: Others,
 ) -> Iterator[_Outcome]:
     from odfbuild.executors.verify.history import RecordedHistories
     from odfbuild.executors.verify.recorded_inputs import RecordedInputs
@@ -180,7 +183,7 @@ def _verified_once(
             checked = Checked(each, looked.found, replayed, recomputed, looked.signed)
             if _is_gone(project, looked.found, each):
                 checked = Checked(each, replace(looked.found, findings=()), is_gone=True)
-            doubt = _is_doubtful(project, past, inputs, checked, looked, pause)
+            doubt = _is_doubtful(project, past, inputs, checked, looked, others)
             yield _Outcome(checked, looked, doubt)
 
 
@@ -201,7 +204,7 @@ def _is_doubtful(
     inputs: "RecordedInputs",
     checked: Checked,
     looked: "_Look",
-    pause: Callable[[float], None],
+    others: Others,
 ) -> bool:
     """Tell whether what does not hold, or could not be looked at, is due to what others did."""
     id, workspace = checked.dataset, project.workspace
@@ -213,7 +216,7 @@ def _is_doubtful(
     return (
         inputs.heads.have_moved(workspace, ids)
         or past.heads.have_moved(workspace, ids)
-        or await_others(workspace, ids, pause)
+        or others.work_on(ids)
     )
 
 

@@ -121,7 +121,8 @@ def verify(
     )
     shown = known if recursive else chosen
     names = {known[name]: name for name in shown}
-    verified = verify_datasets(project, [known[name] for name in chosen], asked)
+    ids = [known[name] for name in chosen]
+    verified = verify_datasets(project, ids, asked, say=lambda text: hint(f"{text}\n"))
     found = _without_gone(verified, names)
     every = list(_WRITERS[output](found, _VerifyRequest(project, names, len(chosen))))
     if (problem := project.workspace.seen.problem) is not None:
