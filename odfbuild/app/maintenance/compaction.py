@@ -31,7 +31,6 @@ from odfbuild.odf.opaque import refuse_opaque
 from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.maintenance.compaction import ChainRewrite, Keep, Merge
-from odfbuild.state.chain.checked_files import hash_written
 from odfbuild.state.chain.commit_request import CommitRequest, StagedFile
 from odfbuild.state.chain.dataset import Dataset, NoteState
 from odfbuild.state.chain.stores import InconsistentSliceError
@@ -125,11 +124,11 @@ def _merge_slices(
     arrow = to_arrow(schema)
     hasher = LogicalHasher(arrow)
     offsets = state.vocab.offset_column
-    with SliceWriter(path, arrow, plain=offsets) as writer:
+    with SliceWriter(path, arrow, plain=offsets, hashed=True) as writer:
         for batch in _rows(dataset, merge, schema, offsets):
             hasher.update(batch)
             writer.write(batch)
-    physical_hash, mark = hash_written(path)
+    physical_hash, mark = writer.hash()
     made = DataSlice(
         logical_hash=hasher.finish(),
         physical_hash=physical_hash,

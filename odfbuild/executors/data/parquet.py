@@ -26,7 +26,13 @@ from odfbuild.odf.events import DataSchema
 from odfbuild.odf.hashing import LogicalHasher
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.schema.arrow import to_arrow
-from odfbuild.state.chain.checked_files import FileMark, mark_of
+from odfbuild.state.chain.checked_files import (
+    FileMark,
+    GrowingHash,
+    HashedMark,
+    hash_written,
+    mark_of,
+)
 
 GROUP_ROWS = 1 << 20
 GROUP_BYTES = 32 << 20
@@ -68,16 +74,19 @@ class SliceWriter:
     """Writes batches of one schema into a file; a context manager, the file is whole after it.
 
     Full row groups are written by a thread of their own, one at a time.  The first one shows which
-    columns have dictionaries; `plain` has none.
+    columns have dictionaries; `plain` has none.  With `hashed` that thread also hashes what it has
+    written, for `hash`.
     """
 
-    def __init__(self, path: Path, schema: pa.Schema, *, plain: str) -> None:
+    def __init__(self, path: Path, schema: pa.Schema, *, plain: str, hashed: bool = False) -> None:
         self._path = path
         self._held: list[pa.RecordBatch] = []
         self._rows = 0
         self._bytes = 0
         self._thread: ThreadPoolExecutor | None = None
-        self._writing: Future[None] | None = None
+        self._writing: Future[int] | None = None
+        self._hash = GrowingHash(path) if hashed else None
+        self._hashing: Future[None] | None = None
         self._schema = schema
         self._plain = plain
         self._file = pa.OSFile(str(path), "wb")
@@ -103,7 +112,16 @@ class SliceWriter:
                 if self._thread is not None:
                     self._thread.shutdown()
         if error is None:
+            if self._hashing is not None:
+                self._hashing.result()
             _set_format_version(self._path)
+
+    def hash(self) -> tuple[Multihash, HashedMark | None]:
+        """Return the hash of the complete file, and the mark of what was hashed.
+
+        See `hash_written`.
+        """
+        return hash_written(self._path) if self._hash is None else self._hash.finish()
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add rows; they reach the file a row group at a time."""
@@ -126,19 +144,24 @@ class SliceWriter:
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "slice")
         self._wait()
-        self._writing = self._thread.submit(self._put, self._take_batches())
+        written = self._thread.submit(self._put, self._take_batches())
+        self._writing = written
+        if (hash := self._hash) is not None:
+            self._hashing = self._thread.submit(lambda: hash.go_on(written.result()))
 
     def _take_batches(self) -> list[pa.RecordBatch]:
         taken = self._held
         self._held, self._rows, self._bytes = [], 0, 0
         return taken
 
-    def _put(self, batches: list[pa.RecordBatch]) -> None:
+    def _put(self, batches: list[pa.RecordBatch]) -> int:
+        """Write a row group; return where it ends in the file."""
         group = pa.Table.from_batches(batches) if batches else self._schema.empty_table()
         if self._writer is None:
             self._writer = self._writer_for(group)
         if batches:
             self._writer.write_table(group, GROUP_ROWS)
+        return int(self._file.tell())
 
     def _writer_for(self, first: pa.Table) -> FileWriter:
         """Return the writer of a file that begins with these rows."""

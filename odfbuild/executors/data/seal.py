@@ -43,7 +43,7 @@ from odfbuild.odf.hashing import LogicalHasher
 from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.odf.schema.arrow_bytes import arrow_bytes
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.state.chain.checked_files import HashedMark, hash_written
+from odfbuild.state.chain.checked_files import HashedMark
 from odfbuild.state.chain.commit_request import StagedFile
 from odfbuild.values import dataclass
 
@@ -287,7 +287,8 @@ def _seal_piece(piece: SlicePiece) -> SealedSlice:
     rules = RowRules(terms, piece.columns.schema)
     latest: int | None = None
     offsets = piece.columns.vocab.offset_column
-    with noting(fine), SliceWriter(piece.into, piece.columns.schema, plain=offsets) as writer:
+    writer = SliceWriter(piece.into, piece.columns.schema, plain=offsets, hashed=True)
+    with noting(fine), writer:
         for batch in _sealed_batches(piece.frame, piece.columns, piece.start):
             hasher.update(batch)
             rules.update(batch)
@@ -299,7 +300,7 @@ def _seal_piece(piece: SlicePiece) -> SealedSlice:
     assert latest is not None  # noqa: S101 - a piece has rows, and all have an event time
     assert first is not None and last is not None  # noqa: S101 - and an operation
     logical_hash = hasher.finish()
-    physical_hash, mark = hash_written(piece.into)
+    physical_hash, mark = writer.hash()
     data = DataSlice(
         logical_hash=logical_hash,
         physical_hash=physical_hash,

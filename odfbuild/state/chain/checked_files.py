@@ -15,6 +15,7 @@ same afterwards.  What was hashed and then moved is hashed again where it lies, 
 first: a move changes the ctime, and hides a write beside it.
 """
 
+import hashlib
 import os
 import threading
 import time
@@ -24,15 +25,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from odfbuild.host.files import why_irregular
-from odfbuild.odf.identity import Multihash
+from odfbuild.host.files import open_regular, why_irregular
+from odfbuild.odf.identity import Multicodec, Multihash
 from odfbuild.state.chain.objects import UnreadableObjectError, hash_file, hash_files, unreadable
-from odfbuild.state.files.disk import pending, read_file
+from odfbuild.state.files.disk import pending, read_file, start_writing_out
 from odfbuild.values import dataclass
 
 VERIFY_READS: Final = "ODFBUILD_VERIFY_READS"
 _TICK: Final = 20_000_000  # ns: two writes that are nearer may leave the same times
 _WORTH_A_WAIT: Final = 16 << 20  # bytes, which take longer to hash than a tick
+_PIECE: Final = 1 << 18  # bytes that are hashed at a time
 _SPARE: Final = 256  # lines that are outdated before a file is written again
 
 
@@ -104,11 +106,50 @@ def hash_written(path: Path) -> tuple[Multihash, HashedMark | None]:
     """
     if path.stat().st_size < _WORTH_A_WAIT:
         return hash_file(path), None
-    written = _own_mark(path).ctime
-    time.sleep(min(max(0, written + _TICK - time.time_ns()), _TICK) / 1_000_000_000)
+    _wait_for_tick(_own_mark(path).ctime)
     look = _DatedMark.at_file(path)
     hash = hash_file(path)
     return hash, HashedMark(look.mark, os.getpid()) if look.still_holds(path) else None
+
+
+def _wait_for_tick(written: int) -> None:
+    """Wait until a write to a file has another time than the last one."""
+    time.sleep(min(max(0, written + _TICK - time.time_ns()), _TICK) / 1_000_000_000)
+
+
+class GrowingHash:
+    """The hash of a file that is only added to, by this process: most of it is done when it ends.
+
+    What is hashed is on its way to the disk, too.
+
+    The mark is that of the complete file.  What somebody else changes in it before that is in no
+    hash: the file then is not what its name says, which whoever reads it finds.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._hash = hashlib.sha3_256()
+        self._end = 0
+
+    def go_on(self, end: int) -> None:
+        """Hash what was written up to a place, which must not change any more."""
+        with open_regular(self._path) as file:
+            start = file.seek(self._end)
+            while piece := file.read(max(0, min(_PIECE, end - self._end))):
+                self._hash.update(piece)
+                self._end += len(piece)
+            start_writing_out(file.fileno(), start, self._end - start)
+
+    def finish(self) -> tuple[Multihash, HashedMark | None]:
+        """Return what `hash_written` would, now that the file is complete."""
+        if not self._end:
+            return hash_written(self._path)
+        self.go_on(_own_mark(self._path).size)
+        _wait_for_tick(_own_mark(self._path).ctime)
+        look = _DatedMark.at_file(self._path)
+        complete = look.mark.size == self._end and look.still_holds(self._path)
+        hash = Multihash(int(Multicodec.SHA3_256), self._hash.digest())
+        return hash, HashedMark(look.mark, os.getpid()) if complete else None
 
 
 class CheckedFiles:

@@ -11,7 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from odfbuild.executors.data import parquet
 from odfbuild.executors.data.parquet import FileWriter, SliceWriter
+from odfbuild.state.chain.checked_files import GrowingHash
+from odfbuild.state.chain.objects import hash_file
 from tests.test_layers import MODULES, name_of, tree_of
 
 OPENED = Path("/proc/self/fd")
@@ -88,6 +91,39 @@ def test_columns_whose_values_fit_into_no_dictionary_have_none(tmp_path: Path, b
             writer.write(each)
     assert pq.read_table(path).equals(table)
     assert _dictionaries(path) == {"few", "runs", "some", "gaps", "codes", "nothing"}
+
+
+def test_a_slice_is_hashed_while_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, path = pa.table(_DIFFERENT), tmp_path / "some.parquet"
+    monkeypatch.setattr(parquet, "GROUP_ROWS", 100_000)
+    looked: list[int] = []
+
+    def noted(growing: GrowingHash, end: int) -> None:
+        looked.append(end)
+        go_on(growing, end)
+
+    go_on = GrowingHash.go_on
+    monkeypatch.setattr(GrowingHash, "go_on", noted)
+    with SliceWriter(path, table.schema, plain="offset", hashed=True) as writer:
+        for each in table.to_batches(max_chunksize=30_000):
+            writer.write(each)
+        writer.write(table.slice(0, 30_000).combine_chunks().to_batches()[0])
+    groups = pq.read_metadata(path)
+    ends = [_end(groups.row_group(number)) for number in range(4)]
+    assert looked == ends
+    hash, mark = writer.hash()
+    assert looked == [*ends, path.stat().st_size]
+    assert hash == hash_file(path)
+    assert mark is not None
+    assert mark.still_holds(path)
+
+
+def _end(group: pq.RowGroupMetaData) -> int:
+    last = group.column(group.num_columns - 1)
+    start = last.dictionary_page_offset or last.data_page_offset
+    return int(start + last.total_compressed_size)
 
 
 def test_columns_of_few_rows_have_dictionaries(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from odfbuild.state.chain.checked_files import (
     VERIFY_READS,
     CheckedFiles,
     FileMark,
+    GrowingHash,
     HashedMark,
     hash_written,
     mark_of,
@@ -180,3 +181,50 @@ def test_a_small_file_is_not_waited_for(tmp_path: Path) -> None:
     path = tmp_path / "slice"
     path.write_bytes(b"rows")
     assert hash_written(path) == (hash_file(path), None)
+
+
+def _added(path: Path, *pieces: bytes) -> GrowingHash:
+    """Write pieces, each of which is hashed before the next one."""
+    growing = GrowingHash(path)
+    with path.open("wb") as file:
+        for piece in pieces:
+            file.write(piece)
+            file.flush()
+            growing.go_on(file.tell())
+    return growing
+
+
+def test_a_file_is_hashed_while_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "slice"
+    growing = _added(path, b"rows" * 200_000, b"", b"more")
+    with path.open("r+b") as file:
+        file.seek(0, 2)
+        file.write(b"footer")
+    expected = hash_file(path)
+    monkeypatch.setattr(checked_files, "hash_file", None)  # it is not read once more
+    hash, mark = growing.finish()
+    assert hash == expected
+    assert mark is not None
+    assert mark.still_holds(path)
+    before = path.stat()
+    path.write_bytes(b"z" * before.st_size)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert not mark.still_holds(path)
+
+
+def test_a_file_that_was_cut_off_while_it_was_written_has_no_mark(tmp_path: Path) -> None:
+    path = tmp_path / "slice"
+    growing = _added(path, b"rows" * 1000)
+    path.write_bytes(b"rows")
+    hash, mark = growing.finish()
+    assert mark is None
+    assert hash != hash_file(path)
+
+
+def test_a_file_that_was_not_hashed_while_it_was_written_is_hashed_then(tmp_path: Path) -> None:
+    path = tmp_path / "slice"
+    growing = _added(path)
+    path.write_bytes(b"rows")
+    assert growing.finish() == (hash_file(path), None)
