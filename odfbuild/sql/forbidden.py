@@ -26,6 +26,7 @@ SEVERAL_ROWS = frozenset(
         "variant_explode_outer",
     ]
 )
+GENERATORS = SEVERAL_ROWS | {"range"}
 MANY_ROWS = frozenset(
     [
         "any",

@@ -38,7 +38,7 @@ from odfbuild.odf.schema.arrow import from_arrow
 from odfbuild.sql import forbidden as refusals
 from odfbuild.sql import spark_functions as registry
 from odfbuild.sql.columns import functions
-from odfbuild.sql.columns.structs import GENERATORS
+from odfbuild.sql.forbidden import GENERATORS
 from odfbuild.sql.text.steps import QueryStep
 from tests.executors.engine.spark.tables import MILLIS, VOCAB, ingest_request, sql, work_on, written
 from tests.hostile import CANARY, CANARY_NAME

@@ -271,6 +271,15 @@ def test_sqlglot_is_imported_only_when_a_text_is_read(name: str) -> None:
     assert run.stdout.strip() == "False"
 
 
+@pytest.mark.parametrize(
+    "name", ["sql.analysis.facts", "app.plan.make_plan", "app.plan.query_errors"]
+)
+def test_what_columns_a_query_makes_is_imported_only_for_a_query(name: str) -> None:
+    code = f"import sys, odfbuild.{name}; print('odfbuild.sql.columns' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "False"
+
+
 # Carried columns
 
 CARRIED = {

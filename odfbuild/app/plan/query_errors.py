@@ -60,9 +60,6 @@ from odfbuild.project.lock import Lock, read_lock
 from odfbuild.project.lock.state import Definitions
 from odfbuild.project.opened import Opened
 from odfbuild.sql.analysis.facts import names_operation
-from odfbuild.sql.analysis.row_by_row import is_aggregate
-from odfbuild.sql.analysis.spark_refusals import misuses
-from odfbuild.sql.columns.expressions import UnknownColumn, UnknownFunction, integer
 from odfbuild.sql.findings import QueryFinding, words
 from odfbuild.sql.text import types
 from odfbuild.sql.text.parse import read, skeleton
@@ -76,6 +73,7 @@ from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.sql.columns import OutputColumn, QueryColumns
+    from odfbuild.sql.columns.expressions import UnknownColumn, UnknownFunction
 
 
 _TIMES = (DataTypeDate, DataTypeTimestamp, DataTypeNull)
@@ -391,7 +389,7 @@ def _problems(each: Declared, made: DerivedColumns) -> Iterator[Diagnostic]:
         yield _unknown(each, path, column, [o.name for o in outputs if o.place != own])
     for function in () if made.query is None else made.query.unknown_functions:
         yield _no_function(each, path, function)
-    for found in () if made.query is None else misuses(made.steps):
+    for found in _misuses(made):
         yield _diagnostic(each, found)
     for wrong in () if made.query is None else made.query.wrong_constants:
         at = None if wrong.place is None else _query_place(wrong.step, wrong.place)
@@ -547,6 +545,14 @@ def _misnamed_columns(
         )
 
 
+def _misuses(made: DerivedColumns) -> Iterator[QueryFinding]:
+    """Yield what Spark refuses of a query, whatever its types are; of none nothing is loaded."""
+    if made.query is not None:
+        from odfbuild.sql.analysis.spark_refusals import misuses
+
+        yield from misuses(made.steps)
+
+
 def _constant_operation(
     each: Declared, path: tuple[str | int, ...], made: DerivedColumns, column: str
 ) -> Iterator[Diagnostic]:
@@ -555,7 +561,11 @@ def _constant_operation(
         shape = made.steps[-1].statement.shape if made.steps else None
     except SqlTextError:
         return
-    for output in shape.outputs if isinstance(shape, Select) else ():
+    if not isinstance(shape, Select):
+        return
+    from odfbuild.sql.columns.expressions import integer
+
+    for output in shape.outputs:
         value = output.value
         number = integer(value.value if isinstance(value, Cast) else value)
         if column in output.aliases and number not in {None, 0}:
@@ -671,6 +681,8 @@ def _is_total(text: str) -> bool:
     """Tell whether a query makes one row of all rows, and of none."""
     if _CLAUSES.search(text):
         return False
+    from odfbuild.sql.analysis.row_by_row import is_aggregate
+
     shape = read(text).shape
     return isinstance(shape, Select) and any(
         is_aggregate(each) for output in shape.outputs for each in walk(output.value)
@@ -694,7 +706,7 @@ def _query_place(step: int, place: TextPlace) -> QueryPlace:
 def _unknown(
     each: Declared,
     path: tuple[str | int, ...],
-    column: UnknownColumn,
+    column: "UnknownColumn",
     aliases: Collection[str],
 ) -> Diagnostic:
     at = None
@@ -729,7 +741,7 @@ def _unknown(
 
 
 def _no_function(
-    each: Declared, path: tuple[str | int, ...], function: UnknownFunction
+    each: Declared, path: tuple[str | int, ...], function: "UnknownFunction"
 ) -> Diagnostic:
     from difflib import get_close_matches
 

@@ -19,10 +19,16 @@ from typing import TYPE_CHECKING
 
 from odfbuild.errors import Diagnostic
 from odfbuild.odf.events import DataSchema
-from odfbuild.sql.columns.structs import GENERATORS
 from odfbuild.sql.datafusion import is_datafusion, step_findings
 from odfbuild.sql.findings import QueryFinding, Reason, words
-from odfbuild.sql.forbidden import FORBIDDEN, FORBIDDEN_WORDS, MANY_ROWS, SEVERAL_ROWS, WINDOWS
+from odfbuild.sql.forbidden import (
+    FORBIDDEN,
+    FORBIDDEN_WORDS,
+    GENERATORS,
+    MANY_ROWS,
+    SEVERAL_ROWS,
+    WINDOWS,
+)
 from odfbuild.sql.text.parse import place_alike, read, skeleton
 from odfbuild.sql.text.shape import Call, GroupBy, Join, RowGenerator, Select, SetQuery, TextPlace
 from odfbuild.sql.text.statement import SqlTextError, Statement

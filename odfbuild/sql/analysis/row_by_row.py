@@ -14,7 +14,7 @@ from odfbuild.sql.columns.functions import (
     WINDOW_PARTS,
     WINDOWED,
 )
-from odfbuild.sql.columns.structs import GENERATORS
+from odfbuild.sql.forbidden import GENERATORS
 from odfbuild.sql.text.shape import Call, Expr, GroupBy, Literal, Select, Subquery, Unknown, walk
 
 _MORE = {"struct", "named_struct", "extract", "date_part", "datepart", "round", "mod", "pmod"}

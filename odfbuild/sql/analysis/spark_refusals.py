@@ -19,8 +19,8 @@ from odfbuild.sql.analysis.row_by_row import is_aggregate, keys_of, obstacle, so
 from odfbuild.sql.analysis.windows import wrong_lengths
 from odfbuild.sql.arities import ARITIES
 from odfbuild.sql.columns.functions import WINDOWED
-from odfbuild.sql.columns.structs import GENERATORS
 from odfbuild.sql.findings import QueryFinding, Reason
+from odfbuild.sql.forbidden import GENERATORS
 from odfbuild.sql.text.parse import skeleton
 from odfbuild.sql.text.shape import (
     Call,

@@ -11,8 +11,9 @@ from odfbuild.sql.columns.expressions import Calls, output_name
 from odfbuild.sql.columns.functions import AGGREGATES
 from odfbuild.sql.columns.output import Attribute, OpenPart, RelationColumns, unknown_rows
 from odfbuild.sql.columns.scope import NameScope, Resolution
-from odfbuild.sql.columns.structs import GENERATORS, generated, wrong_names
+from odfbuild.sql.columns.structs import generated, wrong_names
 from odfbuild.sql.columns.types import TIMES, UNKNOWN, Value, are_unlike, cast, wider
+from odfbuild.sql.forbidden import GENERATORS
 from odfbuild.sql.text.shape import (
     Call,
     Cast,

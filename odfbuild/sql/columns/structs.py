@@ -57,22 +57,6 @@ def _part(of: DataType, nullable: bool) -> Value:
 
 GeneratedColumns: TypeAlias = list[tuple[str, Value]]
 
-GENERATORS = frozenset(
-    [
-        "explode",
-        "explode_outer",
-        "posexplode",
-        "posexplode_outer",
-        "inline",
-        "inline_outer",
-        "stack",
-        "json_tuple",
-        "range",
-        "variant_explode",
-        "variant_explode_outer",
-    ]
-)
-
 
 def generated(
     call: Call, args: Sequence[Value], names: Sequence[str], *, outer: bool

@@ -25,8 +25,9 @@ from odfbuild.sql.columns.output import (
     unknown_rows,
 )
 from odfbuild.sql.columns.scope import NameScope, Resolution, fields_of
-from odfbuild.sql.columns.structs import GENERATORS, generated
+from odfbuild.sql.columns.structs import generated
 from odfbuild.sql.columns.types import UNKNOWN, Value
+from odfbuild.sql.forbidden import GENERATORS
 from odfbuild.sql.text.shape import (
     Call,
     Column,

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from odfbuild.sql.analysis.keys.group_names import GroupNames
 from odfbuild.sql.columns.expressions import output_name
 from odfbuild.sql.columns.functions import WINDOWED
-from odfbuild.sql.columns.structs import GENERATORS
+from odfbuild.sql.forbidden import GENERATORS
 from odfbuild.sql.text.shape import (
     Call,
     Column,
