@@ -1,9 +1,9 @@
 """Samples of the tests that take long: those of `make test`, and of `make test EACH=1`.
 
 Of a test with several cases, which differ little in what they hold, every sixth case stays.  One
-with a single case is left out by `make test`, and stays with EACH=1; but of those that take
-longest a third stays, which differs by the commit.  `make test ALL=1` runs all
-cases.  long_tests.txt names the tests that take long, with their times:
+with a single case is left out by `make test`; with EACH=1 a quarter of them stays, which differs by
+the commit.  `make test ALL=1` runs all cases.  long_tests.txt names the tests that take long, with
+their times:
 
     python -m pytest -m "not slow" -n auto --dist loadfile --no-loadscope-reorder --junit-xml R.xml
     python -m tests.support.sample R.xml
@@ -20,9 +20,8 @@ __all__ = ["LIST", "commit_number", "family", "listed", "long_tests", "sampled"]
 
 LIST = Path(__file__).with_name("long_tests.txt")
 _ALONE, _TOGETHER = 2.0, 1.0  # seconds: of a test with one case, of all cases of one with more
-_LONGEST = 5.0  # seconds of a test with one case
 _EVERY = 6
-_THIRDS = 3
+_PARTS = 4
 
 
 def family(name: str) -> str:
@@ -48,7 +47,7 @@ def sampled(
 ) -> list[bool]:
     """Say of each test whether it is in the sample, which differs by the number of a commit.
 
-    With `each` a case of every test is, but of those that take longest, of a third.
+    With `each`, so is a quarter of those with one case.
     """
     cases: dict[str, list[int]] = defaultdict(list)
     found = []
@@ -57,7 +56,7 @@ def sampled(
         if family(name) in long:
             cases[family(name)].append(place)
     single = {name for name, places in cases.items() if len(places) == 1}
-    spared = _spared([name for name in single if long[name] >= _LONGEST], long, commit)
+    spared = _spared(single, long, commit)
     for name, places in cases.items():
         for number, place in enumerate(places):
             stays = name not in single or (each and name not in spared)
@@ -66,9 +65,9 @@ def sampled(
 
 
 def _spared(names: Iterable[str], long: Mapping[str, float], commit: int) -> Collection[str]:
-    """Return two thirds of the tests that take longest; each third takes about as long."""
+    """Return three quarters of the tests; each quarter takes about as long."""
     in_order = sorted(names, key=lambda name: (long[name], name))
-    return frozenset(in_order) - frozenset(in_order[commit % _THIRDS :: _THIRDS])
+    return frozenset(in_order) - frozenset(in_order[commit % _PARTS :: _PARTS])
 
 
 def long_tests(seconds: Mapping[str, float]) -> Iterable[str]:
