@@ -85,8 +85,11 @@ class RecordedHistories:
     def history(self, id: DatasetId, at: Multihash | None = None) -> History | None:
         """Return a history that holds a block, by default that of the head; None without a head.
 
-        Raises MissingObjectError, CorruptObjectError or a ProtocolError for a chain that is broken.
+        The head is read only if none is known that holds the block.  Raises MissingObjectError,
+        CorruptObjectError or a ProtocolError for a chain that is broken.
         """
+        if at is not None and (found := self._known(id, at)) is not None:
+            return found
         dataset = self._dataset(id)
         tip = dataset.head()
         self.heads.note(id, tip)
@@ -100,6 +103,14 @@ class RecordedHistories:
                 if wanted is not None and not any(wanted in each for each in known):
                     known.append(History(dataset, wanted))
             return next(each for each in known if (tip if at is None else at) in each)
+
+    def _known(self, id: DatasetId, at: Multihash | None = None) -> History | None:
+        """Return a history that was read and holds a block, the first one without a block."""
+        with self._lock:
+            own = self._locks.setdefault(id, Lock())
+        with own:
+            known = self._histories.get(id, ())
+            return next((each for each in known if at is None or at in each), None)
 
     def _dataset(self, id: DatasetId) -> Dataset:
         if self._received is not None and self._received.id == id:
@@ -115,7 +126,7 @@ class RecordedHistories:
 
     def damage(self, id: DatasetId, pieces: Iterable[tuple[DataSlice, Path]]) -> str | None:
         """Say what is wrong with the first of some slices that is not as recorded."""
-        history = self.history(id)
+        history = self._known(id) or self.history(id)
         if history is None:
             return None
         kind = history.state(history.blocks[-1][0]).kind

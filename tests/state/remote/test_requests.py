@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from odfbuild.app.maintenance.collection import Collection, collect_garbage
+from odfbuild.executors.verify.history import RecordedHistories
+from odfbuild.executors.verify.replay import recorded_steps, replay
 from odfbuild.planner.declared import Declared
 from odfbuild.project.opened import open_project
 from odfbuild.state.chain.objects import MissingObjectError
@@ -101,6 +103,29 @@ def test_a_verification_lists_only_the_references_of_a_chain_that_is_cached(tmp_
     there.read_anew()
     with pytest.raises(MissingObjectError):
         list(there.dataset(dataset.id).blocks())
+
+
+def test_steps_that_are_run_again_read_each_head_once(tmp_path: Path) -> None:
+    def cost(steps: int) -> Counter[str]:
+        client, shop = built(tmp_path / str(steps), 1)
+        for day in range(2, steps + 1):
+            shop.file(f"{day}.csv", f"2024-01-0{day},k{day},{day}")
+            assert not shop.apply(declared(1)).failures
+        past, id = RecordedHistories(shop.workspace), shop.dataset("d0").id
+
+        def work() -> None:
+            history = past.history(id)
+            assert history is not None
+            found = [
+                replay(step, past, shop.engine, shop.workspace) for step in recorded_steps(history)
+            ]
+            assert [each.findings for each in found] == [()] * steps
+
+        found = asked(client, work)
+        assert found["GET datasets"] == 2
+        return found
+
+    assert cost(2) == cost(6)
 
 
 def test_a_store_that_lists_a_dataset_apart_is_not_collected(tmp_path: Path) -> None:
