@@ -7,7 +7,7 @@ from typing import Final
 from odfbuild.errors import SourceSpan
 from odfbuild.project.config.engines import ENGINES, MERGERS
 from odfbuild.project.config.quantities import parse_lag, parse_size
-from odfbuild.project.config.repositories import is_bucket
+from odfbuild.project.config.repositories import is_store, problem_of_store
 from odfbuild.project.config.settings import Section, SettingsReader
 from odfbuild.project.yaml import Value
 from odfbuild.texts.patterns import late_pattern
@@ -255,11 +255,12 @@ def _objects(section: Section) -> str | None:
             "remove the key, or give the engine a command",
             at_key=True,
         )
-    elif not is_bucket(text):
+    elif not is_store(text):
         section.wrong(
             "objects",
-            f"'{text}' is not a prefix of an object store of S3",
-            "jobs are written below it, for machines without a common folder",
+            f"'{text}' is not a prefix of an object store",
+            problem_of_store(text)
+            or "jobs are written below it, for machines without a common folder",
             "write it like s3://BUCKET/PREFIX, or omit it",
         )
     return text

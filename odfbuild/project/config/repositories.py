@@ -70,9 +70,19 @@ def is_store(workspace: str) -> bool:
     return is_store_url(workspace) and url_problem(workspace) is None
 
 
-def is_bucket(place: str) -> bool:
-    """Tell whether a place is in an object store of S3, where files for other machines can be."""
-    return place.startswith("s3") and is_store(place)
+def has_store_scheme(url: str) -> bool:
+    """Tell whether a URL has the scheme of an object store."""
+    scheme, separator, _ = url.partition("://")
+    found = SCHEMES.get(scheme)
+    return bool(separator) and found is not None and found.transport == "object_store"
+
+
+def problem_of_store(url: str) -> str | None:
+    """Say what is wrong with a URL that has the scheme of an object store, but for a secret in it;
+    None of another.
+    """
+    problem = url_problem(url) if has_store_scheme(url) else None
+    return None if problem is None or problem[3] else problem[1]
 
 
 def is_writable(url: str) -> bool:
@@ -290,7 +300,8 @@ def _wrong_place(url: str, parts: SplitResult | None) -> tuple[str, str] | None:
         return "the URL names no bucket", "after the server comes the name of the bucket"
     if parts.scheme.startswith("s3") and "" in names[1:-1]:
         return "the URL has two slashes in a row", "what is between them has no name in a store"
-    return place_problem(url, parts) if parts.scheme.startswith(("az+", "gs")) else None
+    is_of_store = SCHEMES[parts.scheme].transport == "object_store"
+    return place_problem(url, parts) if is_of_store else None
 
 
 def _parts(url: str) -> SplitResult | None:

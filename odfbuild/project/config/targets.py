@@ -19,9 +19,8 @@ from odfbuild.project.config.quantities import parse_lag
 from odfbuild.project.config.repositories import (
     RepositorySettings,
     add_repositories,
-    is_bucket,
     is_store,
-    url_problem,
+    problem_of_store,
 )
 from odfbuild.project.config.settings import Section, SettingsReader
 from odfbuild.project.files import refuse_link_out
@@ -265,11 +264,12 @@ def _wait(options: Section) -> float | None:
 def _objects(options: Section) -> str | None:
     """Return the prefix of an object store for the files of a cluster."""
     text = options.text("objects")
-    if text is not None and not is_bucket(text):
+    if text is not None and not is_store(text):
         options.wrong(
             "objects",
-            f"'{text}' is not a prefix of an object store of S3",
-            "a cluster without a common folder reads and writes files below it",
+            f"'{text}' is not a prefix of an object store",
+            problem_of_store(text)
+            or "a cluster without a common folder reads and writes files below it",
             "write it like s3://BUCKET/PREFIX, or omit it",
         )
         return None
@@ -295,7 +295,7 @@ def _target(entry: Section, below: Target) -> Target:
         entry.reading.refuse(
             entry.at("workspace"),
             f"the workspace '{workspace}' is neither a folder nor in an object store",
-            _place_why(workspace)
+            problem_of_store(workspace)
             or "a store is named by its bucket, without credentials: s3://BUCKET/PREFIX at AWS, "
             "s3+https://HOST/BUCKET/PREFIX or s3+http://HOST:PORT/BUCKET/PREFIX at another server, "
             "az+https://ACCOUNT.blob.core.windows.net/CONTAINER/PREFIX at Azure, "
@@ -312,11 +312,6 @@ def _target(entry: Section, below: Target) -> Target:
         require_plan_file=_only_stricter(entry, "require_plan_file", below.require_plan_file),
         protect=_only_stricter(entry, "protect", below.protect),
     )
-
-
-def _place_why(workspace: str) -> str | None:
-    problem = url_problem(workspace) if workspace.startswith(("az+", "gs")) else None
-    return problem and problem[1]
 
 
 def _only_stricter(entry: Section, key: str, below: bool) -> bool:

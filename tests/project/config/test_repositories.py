@@ -160,5 +160,5 @@ def test_what_names_no_server_has_no_port_and_a_folder_begins_at_the_root() -> N
         "HTTP://h",
     ):
         assert url_problem(url) is not None, url
-    for url in ("s3://b/x", "ipfs://cid", "ipns://name/x", "file:/odf", "file:///srv/wörter"):
+    for url in ("s3://bucket/x", "ipfs://cid", "ipns://name/x", "file:/odf", "file:///srv/wörter"):
         assert url_problem(url) is None, url

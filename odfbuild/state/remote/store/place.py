@@ -27,11 +27,16 @@ _PORT = (
     r"(?::(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]"
     r"|6553[0-5]))?"
 )
-_LABEL = r"[A-Za-z0-9]+(?:-+[A-Za-z0-9]+)*"
-_HOST = rf"{_LABEL}(?:\.{_LABEL})*\.?"
+_LABEL = r"[A-Za-z0-9_]+(?:-+[A-Za-z0-9_]+)*"
+_GROUP = r"[0-9A-Fa-f]{1,4}"
+_SHORT = rf"(?:{_GROUP}(?::{_GROUP}){{0,2}})?::{_GROUP}(?::{_GROUP}){{0,3}}"
+_ADDRESS = rf"\[(?:{_GROUP}(?::{_GROUP}){{7}}|{_SHORT})\]"  # of IPv6
+_HOST = rf"(?:{_LABEL}(?:\.{_LABEL})*\.?|{_ADDRESS})"
+_SMALL_LABEL = r"[a-z0-9_]+(?:-+[a-z0-9_]+)*"
+_AT_AMAZON = rf"(?=[a-z0-9_.-]{{2}}){_SMALL_LABEL}(?:\.{_SMALL_LABEL})*"
 _SMALL = r"[a-z0-9]+(?:-+[a-z0-9]+)*"
 _SMALL_HOST = rf"{_SMALL}(?:\.{_SMALL})*"
-_BUCKET = r"[a-z0-9][a-z0-9.-]+"
+_BUCKET = r"[A-Za-z0-9][A-Za-z0-9._-]+"
 _ACCOUNT = r"[a-z0-9]{3,24}"
 _CONTAINER = r"(?=[a-z0-9-]{3,63}(?:/|%2[Ff]|$))[a-z0-9](?:-?[a-z0-9])*"
 _CLOUD = (
@@ -46,7 +51,7 @@ _GOOGLE_NAME = rf"{_GOOGLE_LABEL}(?:\.{_GOOGLE_LABEL})*"
 _GOOGLE_SIGN = r"[a-z0-9._-]"
 _AT_GOOGLE = r"storage\.googleapis\.com"
 PATTERNS: Final = (
-    rf"^s3://(?=[a-z0-9.-]{{2}}){_SMALL_HOST}{_BELOW}",
+    rf"^s3://{_AT_AMAZON}{_BELOW}",
     rf"^s3\+https?://{_HOST}{_PORT}/{_BUCKET}{_BELOW}",
     rf"^az\+https://{_ACCOUNT}\.{_CLOUD}/{_CONTAINER}{_BELOW}",
     rf"^az\+https?://{_OWN_HOST}{_PORT}/{_CONTAINER}{_BELOW}",
@@ -69,9 +74,14 @@ def is_store_url(url: str) -> bool:
 
 
 def place_problem(url: str, parts: SplitResult) -> tuple[str, str] | None:
-    """Say what is wrong with the URL of a place at Azure or Google, and why; None if nothing."""
+    """Say what is wrong with the URL of a place in an object store, and why; None if nothing."""
     if is_store_url(url):
         return None
+    if parts.scheme.startswith("s3"):
+        return "the URL names no bucket of S3", (
+            "it is s3://BUCKET/PREFIX, or s3+https://HOST/BUCKET/PREFIX at another server; a "
+            "bucket has letters, digits, '.', '-' and '_', at AWS small letters only"
+        )
     return _azure_problem(parts) if parts.scheme.startswith("az+") else _google_problem(parts)
 
 

@@ -2,6 +2,8 @@
 
 import gc
 from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -9,11 +11,7 @@ from odfbuild.executors.engine.objects.leftovers import kept_jobs
 from odfbuild.executors.engine.spark.cluster.providers import OBJECTS
 from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.executors.engine.spark.settings import StepSize
-from tests.support.servers.object_store import (
-    CREDENTIALS,
-    ObjectServer,
-    serving_simulated_objects,
-)
+from tests.support.servers.object_store import ObjectServer, serving_simulated_objects
 
 
 @pytest.fixture(scope="session")
@@ -40,12 +38,31 @@ def objects(
     Yields the prefix of the store, which no other test has.
     """
     url = store.url(f"objects-{abs(hash(request.node.nodeid))}")
+    with _objects_in(engine, store, url, monkeypatch):
+        yield url
+
+
+@pytest.fixture(params=["azure_store", "google_store"])
+def other_objects(
+    engine: SparkEngine, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Any]:
+    """Give them to tasks by a store that is not one of S3; yields what lists its prefix."""
+    server: ObjectServer = request.getfixturevalue(request.param)
+    prefix = f"objects-{abs(hash(request.node.nodeid))}"
+    with _objects_in(engine, server, server.url(prefix), monkeypatch):
+        yield server.store(prefix)
+
+
+@contextmanager
+def _objects_in(
+    engine: SparkEngine, server: ObjectServer, url: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
     session = engine._sessions.session(StepSize.BIG)
-    for name, value in CREDENTIALS.items():
+    for name, value in server.credentials.items():
         monkeypatch.setenv(name, value)
         monkeypatch.setitem(session.sparkContext.environment, name, value)  # of tasks
     session.conf.set(OBJECTS, url)
-    yield url
+    yield
     session.conf.unset(OBJECTS)
     gc.collect()  # objects of jobs are deleted with what uses them, by the credentials of the test
     assert not kept_jobs()

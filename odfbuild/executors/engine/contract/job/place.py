@@ -11,10 +11,9 @@ from odfbuild.executors.engine.objects.bucket import BucketPlace, copied, other_
 from odfbuild.executors.engine.objects.files import MOST_BYTES, SHARED, BadJobError, JobFile
 from odfbuild.host.files import open_descriptor, open_regular, why_irregular
 from odfbuild.odf.hashing import physical_hash
-from odfbuild.project.config.repositories import is_bucket
+from odfbuild.project.config.repositories import has_store_scheme, is_store
 from odfbuild.state.files.disk import Disk, pending, place_new
 
-SCHEMES: Final = ("s3://", "s3+http://", "s3+https://")
 FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 """Errors of a disk without space."""
 GONE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ESTALE)
@@ -160,9 +159,9 @@ class FolderPlace:
 
 def place_of(given: str) -> tuple[Place, str]:
     """Return the place of a request, a path or the URL of an object, and its name there."""
-    if given.startswith(SCHEMES):
+    if has_store_scheme(given):
         prefix, _, name = given.rpartition("/")
-        if not is_bucket(prefix) or not name:
+        if not is_store(prefix) or not name:
             raise refused_job(
                 f"{given} is not the address of an object", "it needs a bucket and a key"
             )

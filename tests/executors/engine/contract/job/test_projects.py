@@ -38,7 +38,7 @@ class JobProject(Project):
         text = totals.read_text().replace('        version: "1.5"\n', "")
         totals.write_text(text.replace("::bigint", ""))
         policy = folder.with_name(f"{folder.name}.policy")
-        policy.write_text('odfbuild_policy: 1\nengines: ["command:*"]\nstores: ["s3+http://*"]\n')
+        policy.write_text('odfbuild_policy: 1\nengines: ["command:*"]\nstores: ["*+http://*"]\n')
         self.policy = str(policy)
 
     def __call__(self, *arguments: str, **more: str) -> Done:
@@ -59,13 +59,15 @@ def test_steps_are_carried_out_as_jobs_and_their_files_are_cleared(folder: Path)
     assert list((folder / ".odfbuild" / "staging").iterdir()) == []
 
 
-@pytest.mark.parametrize("store", ["running_store", "simulated_store"], indirect=True)
+@pytest.mark.parametrize(
+    "store", ["running_store", "simulated_store", "azure_store", "google_store"], indirect=True
+)
 def test_steps_are_carried_out_as_jobs_in_an_object_store(
     folder: Path, store: ObjectServer, request: pytest.FixtureRequest
 ) -> None:
     prefix = f"jobs/{request.node.name}"
     project = JobProject(folder, RUN, f", objects: '{store.url(prefix)}'")
-    done = project("apply", "--yes", **CREDENTIALS)
+    done = project("apply", "--yes", **store.credentials)
     assert done.code == 0, done.err
     assert project.standing() == [{"n": 2, "s": 3}]
     assert [each for page in store.store(prefix).list() for each in page] == []

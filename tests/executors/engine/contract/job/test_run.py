@@ -29,9 +29,8 @@ from odfbuild.odf.messages import RawQueryResponseInternalError, RawQueryRespons
 from odfbuild.state.files.disk import Disk
 from tests.executors.engine.contract.job.jobs import QUERY, RESULT, raw_query, rows_of
 from tests.support.projects import odfbuild
-from tests.support.servers.object_store import CREDENTIALS
 
-PLACES = ("folder", "running_store", "simulated_store")
+PLACES = ("folder", "running_store", "simulated_store", "azure_store", "google_store")
 
 
 def carried_out(operations: Operations, request: JobRequest) -> Answer:
@@ -88,9 +87,9 @@ def job(
     if request.param == "folder":
         yield Job(FolderPlace(folder), folder)
         return
-    for name, value in CREDENTIALS.items():
-        monkeypatch.setenv(name, value)
     server = request.getfixturevalue(request.param)
+    for name, value in server.credentials.items():
+        monkeypatch.setenv(name, value)
     yield Job(BucketPlace(server.url(f"jobs/{request.node.name}")), folder)
 
 

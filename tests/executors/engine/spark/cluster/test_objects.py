@@ -150,6 +150,26 @@ def test_a_file_is_sent_once_and_what_tasks_wrote_is_deleted(
     assert obstore.head(store.store(prefix(objects)), key)["last_modified"] == modified
 
 
+def test_files_of_steps_are_in_stores_of_other_kinds(
+    engine: SparkEngine, other_objects: Any, tmp_path: Path
+) -> None:
+    session = engine._sessions.session(StepSize.BIG)
+    path = tmp_path / "rows.parquet"
+    table = pa.table({"k": [f"{at:09}" for at in range(5000)]})
+    pq.write_table(table, path, compression="none")
+    rows = from_files(session, [path], table.schema)
+    (part,) = written_parts(rows, refuse, tmp_path / "out", group_bytes=1 << 20)
+    assert pq.read_table(part).equals(table)
+    (key,) = [each["path"] for page in obstore.list(other_objects) for each in page]
+    key = key[key.index("files/") :]
+    data = bytes(obstore.get(other_objects, key).bytes())
+    assert data == path.read_bytes()
+    obstore.put(other_objects, key, data.replace(b"000000123", b"000000923"))
+    with pytest.raises(ClusterObjectError) as caught, spark_errors("run the query"):
+        written_parts(rows, refuse, tmp_path / "again", group_bytes=1 << 20)
+    assert key in caught.value.what
+
+
 def test_rows_of_a_source_are_in_the_store_until_the_step_is_over(
     session: Any, store: ObjectServer, objects: str, tmp_path: Path
 ) -> None:
