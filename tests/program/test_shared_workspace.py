@@ -331,11 +331,26 @@ def test_what_a_store_cannot_have_yet_is_refused_with_a_way_on(applied: Machine)
     assert "on one machine" in done.err
 
 
-def test_a_doctor_looks_at_the_store(applied: Machine) -> None:
+def test_a_doctor_looks_at_the_store(applied: Machine, store: ObjectServer, prefix: str) -> None:
     done = applied("doctor")
     assert "supports conditional writes" in done.out
     assert applied("unlock", "src").out == "Nobody holds a lease on src.\n"
     assert applied("drift").code == 0
+    store.store(prefix).put("format", b'{"odfbuild_workspace": 99}')
+    done = applied("doctor")
+    assert done.code == exits.ERROR
+    assert "has a layout that this version of odfbuild does not know" in done.out
+
+
+def test_who_writes_a_lease_does_not_write_to_the_terminal(
+    applied: Machine, store: ObjectServer, prefix: str
+) -> None:
+    holder = {"user": "\x1b[31meve\nReleased", "host": ["x"]}
+    store.store(prefix).put("leases/src", json.dumps(holder).encode())
+    doctor, freed = applied("doctor").out, applied("unlock", "src").out
+    assert r"user \x1b[31meve\nReleased" in doctor, doctor
+    assert freed.startswith(r"Released src, held by \x1b[31meve\nReleased on ['x']; renewed ")
+    assert freed.count("\n") == 1
 
 
 LOOKS = (

@@ -34,6 +34,7 @@ from odfbuild.project.config.engines import DEFAULT_ENGINE
 from odfbuild.project.opened import Opened
 from odfbuild.state.gc import find_leftovers, tree_bytes
 from odfbuild.state.workspace import MissingHeadError
+from odfbuild.texts.visible import visible
 from odfbuild.values import dataclass
 
 _LITTLE, _TOO_LITTLE = 2 << 30, 200 << 20  # bytes that are free
@@ -138,6 +139,7 @@ def look_at_project(project: Opened) -> Iterator[Checkup]:
 
 def _store(project: Opened) -> Iterator[Checkup]:
     """Say whether the store of a workspace can be relied on, how clocks differ, who has leases."""
+    from odfbuild.state.remote.home import FORMAT_KEY, LARGEST_FORMAT, check_format
     from odfbuild.state.remote.store.abilities import probe
     from odfbuild.state.remote.workspace import BucketWorkspace
 
@@ -151,6 +153,7 @@ def _store(project: Opened) -> Iterator[Checkup]:
         )
         yield Checkup("store", Health.BAD, what, "use a store with conditional writes")
         return
+    check_format(workspace.client.get(FORMAT_KEY, LARGEST_FORMAT), workspace.client.place)
     yield _ok("store", f"{workspace.url} supports conditional writes")
     ahead = time_ns() / 1e9 - workspace.now()
     if abs(ahead) > _AHEAD:
@@ -158,9 +161,10 @@ def _store(project: Opened) -> Iterator[Checkup]:
         yield Checkup("store", Health.WARN, f"{what}of the store", "set the clock of this machine")
     for note in workspace.leases.notes():
         by = ", ".join(f"{name} {value}" for name, value in note.holder.items() if name in _WHO)
-        said = f"{note.name} is held: {by}; renewed {note.age:.0f} s ago"
+        name = visible(note.name)
+        said = f"{name} is held: {visible(by)}; renewed {note.age:.0f} s ago"
         if note.is_stale:
-            fix = f"the next run takes it over; to release it now: odfbuild unlock {note.name}"
+            fix = f"the next run takes it over; to release it now: odfbuild unlock {name}"
             yield Checkup("leases", Health.WARN, said, fix)
         else:
             yield _ok("leases", said)

@@ -7,6 +7,7 @@ from html import escape
 from typing import Any, Final
 
 from odfbuild.texts.redaction import excerpt
+from odfbuild.texts.visible import visible
 from odfbuild.values import dataclass
 
 _MOST: Final = 40  # boxes of a picture
@@ -86,7 +87,7 @@ class ProjectPage:
 
 def _shown(text: str) -> str:
     """Return a text as HTML, with control and format characters as escapes."""
-    return escape("".join(each if each.isprintable() else ascii(each)[1:-1] for each in text))
+    return escape(visible(text))
 
 
 def _cell(value: object) -> str:

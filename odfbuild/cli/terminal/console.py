@@ -15,6 +15,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, Literal, TextIO
 
 from odfbuild.texts.known_secrets import KNOWN_SECRETS
+from odfbuild.texts.visible import visible
 from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
@@ -111,10 +112,7 @@ def printable(text: str) -> str:
 
     No credential of a repository is in it, whoever repeats one.
     """
-    text = KNOWN_SECRETS.hidden(text)
-    if text.isprintable():
-        return text
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+    return visible(KNOWN_SECRETS.hidden(text))
 
 
 def printable_json(text: str) -> str:

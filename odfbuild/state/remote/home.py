@@ -45,7 +45,7 @@ from odfbuild.state.remote.store.abilities import UnsafeStoreError, known_abilit
 DATASETS: Final = "datasets/"
 FORMAT_KEY: Final = "format"
 _FORMAT: Final = 1
-_SMALL: Final = 4_096
+LARGEST_FORMAT: Final = 4_096
 
 
 class WorkspaceFormatError(StateError):
@@ -209,7 +209,7 @@ class BucketHome:
                 "odfbuild push to the store",
             )
         ours = json.dumps({"odfbuild_workspace": _FORMAT}).encode()
-        found = self._client.get(FORMAT_KEY, _SMALL)
+        found = self._client.get(FORMAT_KEY, LARGEST_FORMAT)
         if found is None:
             found = self._client.swap(FORMAT_KEY, lambda now: now is None, ours)
         check_format(found, self._client.place)

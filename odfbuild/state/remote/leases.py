@@ -4,6 +4,7 @@
 
 A lease is created, renewed every third of its period, and stolen once the store's clock says that
 it was not renewed for two periods: clocks of machines do not matter.  Nothing rests on it but time.
+An object that is no note of ours is a lease of nobody in particular.
 """
 
 import json
@@ -18,6 +19,7 @@ from typing import Final
 from odfbuild.errors import StateError
 from odfbuild.host.json_text import parse_json
 from odfbuild.state.remote.client import ObjectClient, StoredObject, side_by_side
+from odfbuild.state.remote.errors import BrokenSourceError
 from odfbuild.values import dataclass
 
 PREFIX: Final = "leases/"
@@ -75,15 +77,14 @@ class BucketLeases:
         data = _note(holder)
         key = PREFIX + name
 
-        def may(found: bytes | None) -> bool:
-            return found is None
-
-        if self._client.swap(key, may, data) != data:
-            seen = self._client.get(key, LARGEST)
+        if not self._set(key, None, data):
+            seen = self._text(key)
             note = self.note(name)
             if note is None or not note.is_stale or seen is None:
                 return False
-            if self._client.swap(key, lambda found: found in (None, seen), data) != data:
+            if len(seen) > LARGEST:
+                self._client.put(key, b"")
+            if not self._set(key, seen, data):
                 return False
         with self._lock:
             self._mine[name] = data
@@ -97,7 +98,7 @@ class BucketLeases:
         """Return who has a lease; None if nobody does."""
         key = PREFIX + name
         facts = self._client.facts(key)
-        data = None if facts is None or not facts.size else self._client.get(key, LARGEST)
+        data = None if facts is None or not facts.size else self._text(key)
         if facts is None or not data:
             return None
         return LeaseNote(name, _holder(data), max(0.0, now_of(self._client) - facts.touched))
@@ -110,7 +111,7 @@ class BucketLeases:
         now = now_of(self._client)
 
         def note(of: StoredObject) -> LeaseNote | None:
-            data = self._client.get(of.key, LARGEST)
+            data = self._text(of.key)
             name, age = of.key.removeprefix(PREFIX), max(0.0, now - of.touched)
             return LeaseNote(name, _holder(data), age) if data else None
 
@@ -151,10 +152,27 @@ class BucketLeases:
 
     def free(self, name: str) -> bool:
         """Take a lease away, whoever has it; tell whether there was one."""
-        found = self._client.get(PREFIX + name, LARGEST)
+        found = self._text(PREFIX + name)
         if not found:
             return False
+        if len(found) > LARGEST:
+            self._client.put(PREFIX + name, b"")
+            return True
         return self._client.swap(PREFIX + name, lambda now: now == found, b"") is None
+
+    def _text(self, key: str) -> bytes | None:
+        """Return what a lease holds, None if there is none; of a larger object, a longer text."""
+        try:
+            return self._client.get(key, LARGEST)
+        except BrokenSourceError:
+            return b" " * (LARGEST + 1)
+
+    def _set(self, key: str, seen: bytes | None, data: bytes) -> bool:
+        """Set a lease that is free, or that is as it was seen; tell whether it is ours now."""
+        try:
+            return self._client.swap(key, lambda found: found in (None, seen), data) == data
+        except BrokenSourceError:
+            return False
 
     def _renew_all(self) -> None:
         over = self._over

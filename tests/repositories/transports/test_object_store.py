@@ -186,6 +186,17 @@ def test_a_store_that_refuses_to_create_what_is_not_there_is_asked_a_few_times(
         bucket.create("two", b"two")
 
 
+def test_nothing_is_replaced_in_a_store_that_gives_no_etag(
+    store: ObjectServer, proxy: ObjectProxy, prefix: str
+) -> None:
+    bucket = through(proxy, store, prefix)
+    assert bucket.swap("refs/head", lambda now: now is None, b"one") == b"one"
+    proxy.hides = ("etag",)
+    with pytest.raises(UnreachableRepositoryError, match="gives no ETag"):
+        bucket.swap("refs/head", lambda now: now == b"one", b"two")
+    assert store.files(prefix) == {"refs/head": b"one"}
+
+
 def test_another_object_under_the_name_is_no_success(store: ObjectServer, prefix: str) -> None:
     files = ObjectFiles(Bucket(store.url(prefix)), "")
     files.create("blocks/x", b"one", lambda _: None)

@@ -2,7 +2,9 @@
 
 import threading
 
-from odfbuild.state.remote.leases import PERIOD, BucketLeases
+import pytest
+
+from odfbuild.state.remote.leases import PERIOD, PREFIX, BucketLeases
 from tests.support.servers.memory_store import MemoryClient
 
 
@@ -81,4 +83,24 @@ def test_a_lease_can_be_freed_by_anybody() -> None:
     assert two.free("src")
     assert not two.free("src")
     assert two.take("src", {"user": "two"})
+    clock.turn.release(10)
+
+
+@pytest.mark.parametrize("size", [10_000, 100_000])
+def test_a_lease_that_is_no_note_is_nobodys_and_can_be_freed(size: int) -> None:
+    clock = Clock()
+    client = MemoryClient(clock=lambda: clock.now)
+    one, two = leases(client, clock), leases(client, clock)
+    client.put(f"{PREFIX}src", b"{" * size)
+    assert not one.take("src", {"user": "one"})
+    (note,) = one.notes()
+    assert (note.name, note.holder, note.age) == ("src", {}, 0)
+    assert two.free("src")
+    assert not two.free("src")
+    assert one.notes() == ()
+    client.put(f"{PREFIX}src", b"{" * size)
+    clock.now += 2 * PERIOD + 1
+    assert one.take("src", {"user": "one"})
+    assert one.holds("src")
+    assert not two.take("src", {"user": "two"})
     clock.turn.release(10)

@@ -18,7 +18,7 @@ from odfbuild.state.remote.client import (
     TaggedBytes,
     Unchanged,
 )
-from odfbuild.state.remote.errors import UnreachableRepositoryError, missing_file
+from odfbuild.state.remote.errors import BrokenSourceError, UnreachableRepositoryError, missing_file
 
 __all__ = ["Cut", "FailingClient", "InterruptedClient", "MemoryClient", "lost"]
 
@@ -46,7 +46,12 @@ class MemoryClient(ObjectClient):
             found = self.objects.get(key)
         if found is None:
             return None
-        assert len(found[0]) <= most
+        if len(found[0]) > most:
+            raise BrokenSourceError(
+                what=f"{self.place}{key} has {len(found[0]):,} bytes",
+                why=f"such an object has {most:,} at most",
+                fix="ask the owner of that copy",
+            )
         tag = _tag(found[0])
         return UNCHANGED if tag == known else TaggedBytes(found[0], tag)
 
@@ -97,7 +102,7 @@ class MemoryClient(ObjectClient):
     def swap(self, key: str, may: Callable[[bytes | None], bool], new: bytes) -> bytes | None:
         failed: UnreachableRepositoryError | None = None
         for _ in range(TRIES):
-            found = self.look(key, 1 << 20, None)
+            found = self.look(key, 64 << 10, None)
             actual = found.data or None if isinstance(found, TaggedBytes) else None
             if actual == (new or None) or not may(actual):
                 return actual

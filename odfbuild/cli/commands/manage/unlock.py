@@ -10,6 +10,7 @@ import typer
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.project import open_given
+from odfbuild.cli.terminal.console import printable
 from odfbuild.errors import UsageRefusedError
 
 
@@ -39,5 +40,6 @@ def unlock(
         return exits.DONE
     by = note.holder
     who = f"{by.get('user', 'somebody')} on {by.get('host', 'some machine')}"
-    sys.stdout.write(f"Released {name}, held by {who}; renewed {note.age:.0f} s ago.\n")
+    said = f"Released {name}, held by {who}; renewed {note.age:.0f} s ago."
+    sys.stdout.write(f"{printable(said)}\n")
     return exits.DONE

@@ -264,13 +264,23 @@ class Bucket:
             found = self._asked(lambda: obstore.head(self._store, key))
         except FileNotFoundError as error:
             raise FileExistsError(key) from error
-        condition = self._condition(found)
+        condition = self._condition(key, found)
         if found["e_tag"] != tag or "version" not in condition:
             raise FileExistsError(key)
         return condition
 
-    def _condition(self, found: Any) -> Mapping[str, Any]:
-        """Return the condition that an object is the one that was read."""
+    def _condition(self, key: str, found: Any) -> Mapping[str, Any]:
+        """Return the condition that an object is the one that was read.
+
+        Raises UnreachableRepositoryError of a store that does not say which one that is.
+        """
+        if found["e_tag"] is None:
+            raise UnreachableRepositoryError(
+                what=f"{self.place}{key} cannot be set: the store, or a proxy before it, gives no "
+                "ETag",
+                why="an object is replaced only while it has the ETag that was read with it",
+                fix="use a store that supports If-Match, and let ETag pass through a proxy",
+            )
         condition = {"e_tag": found["e_tag"]}
         if self._place.kind == "gs" and found["version"] is not None:
             condition["version"] = found["version"]
@@ -317,7 +327,8 @@ class Bucket:
             if actual == (new or None) or not may(actual):
                 return actual
             try:
-                self.put(key, new, "create" if found is None else self._condition(found.meta))
+                condition = "create" if found is None else self._condition(key, found.meta)
+                self.put(key, new, condition)
             except FileExistsError:
                 failed = None
             except UnreachableRepositoryError as error:
