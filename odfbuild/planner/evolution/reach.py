@@ -7,7 +7,6 @@ from odfbuild.odf.events import SetTransform
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.evolution.columns.compare import top_column
 from odfbuild.planner.evolution.columns.derive import DerivedColumns
 from odfbuild.planner.evolution.columns.resolve import Resolver
 from odfbuild.planner.evolution.columns.use import ALL, Reach, Reader, affected, readers_of
@@ -44,7 +43,7 @@ class Reaches:
         if columns is None or unknown or any(each.code != _VALUES for each in about):
             self._reaches[alias] = ALL
             return
-        reach = {top_column(each.path) for each in columns.change.columns} | set(columns.untyped)
+        reach = {each.column for each in columns.change.columns} | set(columns.untyped)
         reach |= _rewritten(subject, columns.now) if about else set()
         self._reaches[alias] = frozenset(reach - {""})
         if class_of(counted) is ChangeClass.ADDITIVE:

@@ -3,6 +3,7 @@
 Plain values, made by the assessment, carried by the plan, printed elsewhere.
 """
 
+from dataclasses import field
 from enum import Enum
 
 from odfbuild.errors import SourceSpan
@@ -52,12 +53,20 @@ class ColumnChange:
 
     `kind` is one of added, removed, renamed, retyped, widened, required, optional, reordered;
     `before` and `after` are types as DDL, of a renamed column the names, None where there is none.
+    `column` is the column of the table that the path leads into, "" for their order: names may have
+    dots, too.  A saved plan has none of it.
     """
 
     path: str
     kind: str
     before: str | None
     after: str | None
+    column: str = field(default="", compare=False)
+
+    @property
+    def is_nested(self) -> bool:
+        """Say whether the path leads below a column of the table."""
+        return self.path != self.column
 
 
 @dataclass(frozen=True, slots=True)

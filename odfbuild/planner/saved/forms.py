@@ -31,7 +31,7 @@ from odfbuild.planner.plan import (
     Step,
     Transform,
 )
-from odfbuild.planner.plan.changes import Assessment, Hit, SchemaChange, Verdict
+from odfbuild.planner.plan.changes import Assessment, ColumnChange, Hit, SchemaChange, Verdict
 from odfbuild.planner.plan.policy import AS_USUAL, IngestOptions
 from odfbuild.planner.plan.reasons import Reason
 from odfbuild.planner.saved.codec import (
@@ -106,6 +106,7 @@ def _add_plan(to: Codec) -> None:
     order = {"code": "code", "level": "level", "span": "source"}
     to.record(Diagnostic, **order, **texts)
     to.record(Hit, change="class")
+    to.record(ColumnChange, "column")
     to.record(SchemaChange, before="before", after="after", unknown="unknown", columns="diff")
     to.record(
         Verdict,

@@ -509,3 +509,50 @@ def test_what_restating_does_is_not_offered_nor_denied_where_it_is_set() -> None
     assert "set on_query_change for out" in stays[changed].ways
     assert "set on_query_change for out" not in goes[changed].ways
     assert stays[changed].ways[1:] == goes[changed].ways
+
+
+_CHANGED = {"removed": "", "retyped": "STRING", "widened": "DECIMAL(20,2)", "renamed": "other"}
+
+
+@pytest.mark.parametrize("change", sorted(_CHANGED))
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select event_time, id, {fee} as x from src",
+        "select event_time, id, {fee} from src",
+        "select * from src",
+        "select * except ({fee}) from src",
+        "select event_time, id from src where {fee} > 1",
+        "select event_time, max(id) as id from src group by event_time, {fee}",
+        "select event_time, id + coalesce(cast({fee} as bigint), 0) as id from src",
+        "select s.event_time, s.{fee} as x from src as s join src as t on s.{fee} = t.{fee}",
+    ],
+)
+@pytest.mark.parametrize("name", ["a.fee", "fee.a", "fee[].a"])
+def test_a_column_with_a_dot_in_its_name_is_judged_as_any_other(
+    name: str, query: str, change: str
+) -> None:
+    def hits(fee: str) -> list[tuple[object, ...]]:
+        quoted = f"`{fee}`"
+        columns = (TIME, "id BIGINT", f"{quoted} DECIMAL(18,2)")
+        now = {"removed": "", "renamed": f"`{fee}s` DECIMAL(18,2)"}.get(
+            change, f"{quoted} {_CHANGED[change]}"
+        )
+        out = derivative("out", query.format(fee=quoted))
+        last = derivative("last", "select * from out")
+        before = [root("src", source(*columns)), out, last]
+        after = [root("src", source(*filter(None, (*columns[:2], now)))), out, last]
+        found = chained(before, after, src=columns)
+        return [
+            (
+                dataset,
+                each.code,
+                (each.column or "").replace(fee, "FEE"),
+                each.change,
+                each.severity,
+            )
+            for dataset in ("src", "out", "last")
+            for each in found.hits(dataset)
+        ]
+
+    assert hits(name) == hits("fee")

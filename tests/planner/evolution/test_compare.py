@@ -40,9 +40,7 @@ from odfbuild.odf.schema.ddl import parse_ddl
 from odfbuild.odf.schema.types import inner, optional, spelled_out
 from odfbuild.planner.evolution.columns.compare import (
     compare_schemas,
-    is_nested,
     is_widening,
-    top_column,
     type_text,
 )
 from odfbuild.planner.plan.changes import ColumnChange
@@ -102,8 +100,8 @@ def test_a_struct_in_a_list_in_a_map_is_looked_into() -> None:
         ("widened", "m.value[].a"),
         ("removed", "m.value[].b"),
     ]
-    assert [is_nested(each.path) for each in found] == [True, True]
-    assert [top_column(each.path) for each in found] == ["m", "m"]
+    assert [each.is_nested for each in found] == [True, True]
+    assert [each.column for each in found] == ["m", "m"]
 
 
 def test_changes_tell_the_types_before_and_after() -> None:
@@ -271,7 +269,7 @@ def test_applying_the_changes_to_before_gives_after(before: DataSchema, after: D
     kept = {each.name for each in made.fields} - {
         each.path if each.kind == "added" else each.after
         for each in changes
-        if each.kind in ("added", "renamed") and not is_nested(each.path)
+        if each.kind in ("added", "renamed") and not each.is_nested
     }
     assert ordered == (
         [each.name for each in made.fields if each.name in kept]

@@ -114,7 +114,7 @@ def compare_schemas(
     alike: _Alike = _alike
     if sources_before is not None and sources_after is not None:
         alike = _same_sources(sources_before, sources_after)
-    return tuple(_Members("", alike).changes(before.fields, after.fields))
+    return tuple(_Members(None, alike).changes(before.fields, after.fields))
 
 
 def type_text(of: DataType) -> str:
@@ -127,16 +127,6 @@ def type_text(of: DataType) -> str:
         return to_ddl(DataSchema((DataField("c", of),)))[0].removeprefix("c ")
     except DdlError:
         return type_name(inner(of)) if is_optional(of) else f"{type_name(of)} NOT NULL"
-
-
-def top_column(path: str) -> str:
-    """Return the column of the table that a path leads into: `tags` of `tags[].name`."""
-    return path.partition("[]")[0].partition(".")[0]
-
-
-def is_nested(path: str) -> bool:
-    """Say whether a path leads below a column of the table."""
-    return top_column(path) != path
 
 
 _Alike: TypeAlias = Callable[[DataField, DataField], bool]
@@ -157,10 +147,26 @@ def _same_sources(before: _Sources, after: _Sources) -> _Alike:
 
 
 @dataclass(frozen=True, slots=True)
-class _Members:
-    """The columns of a table, or the members of a struct: `path` ends with a dot, or is empty."""
+class _Place:
+    """A column of the table, or what a path leads to below it."""
 
+    column: str
     path: str
+
+    def below(self, text: str) -> "_Place":
+        return _Place(self.column, self.path + text)
+
+    def change(self, kind: str, before: str | None, after: str | None) -> ColumnChange:
+        return ColumnChange(
+            path=self.path, kind=kind, before=before, after=after, column=self.column
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Members:
+    """The columns of a table, or the members of the struct at a place."""
+
+    of: _Place | None
     alike: _Alike
 
     def changes(self, old: Sequence[DataField], new: Sequence[DataField]) -> Iterator[ColumnChange]:
@@ -169,16 +175,19 @@ class _Members:
         came = _without(new, {field.name for field in old})
         renamed = _renames(gone, came, self.alike)
         for field in old:
-            place = self.path + field.name
+            place = self._place(field.name)
             if field.name in by_name:
                 yield from _types(place, field.type, by_name[field.name].type)
             elif field.name in renamed:
-                yield _change(place, "renamed", field.name, renamed[field.name])
+                yield place.change("renamed", field.name, renamed[field.name])
             else:
-                yield _change(place, "removed", type_text(field.type), None)
+                yield place.change("removed", type_text(field.type), None)
         for field in _without(came, set(renamed.values())):
-            yield _change(self.path + field.name, "added", None, type_text(field.type))
+            yield self._place(field.name).change("added", None, type_text(field.type))
         yield from self._order([field.name for field in old], list(by_name))
+
+    def _place(self, name: str) -> _Place:
+        return _Place(name, name) if self.of is None else self.of.below(f".{name}")
 
     def _order(self, old: Sequence[str], new: Sequence[str]) -> Iterator[ColumnChange]:
         """Compare the order of those that both have; at the end of a path stands what has them.
@@ -189,32 +198,32 @@ class _Members:
         was = [name for name in old if name in kept]
         now = [name for name in new if name in kept]
         if was != now:
-            place = self.path.removesuffix(".")
-            yield _change(place, "reordered", ", ".join(was), ", ".join(now))
+            place = self.of or _Place("", "")
+            yield place.change("reordered", ", ".join(was), ", ".join(now))
 
 
-def _types(place: str, old: DataType, new: DataType) -> Iterator[ColumnChange]:
+def _types(place: _Place, old: DataType, new: DataType) -> Iterator[ColumnChange]:
     if is_optional(old) != is_optional(new):
         kind = "optional" if is_optional(new) else "required"
-        yield _change(place, kind, type_text(old), type_text(new))
+        yield place.change(kind, type_text(old), type_text(new))
     yield from _values(place, inner(old), inner(new))
 
 
-def _values(place: str, old: DataType, new: DataType) -> Iterator[ColumnChange]:
+def _values(place: _Place, old: DataType, new: DataType) -> Iterator[ColumnChange]:
     """Compare types of values that are not null."""
     match old, new:
         case events.DataTypeStruct(), events.DataTypeStruct():
-            yield from _Members(f"{place}.", _alike).changes(old.fields, new.fields)
+            yield from _Members(place, _alike).changes(old.fields, new.fields)
         case events.DataTypeList(), events.DataTypeList() if old.fixed_length == new.fixed_length:
-            yield from _types(f"{place}[]", old.item_type, new.item_type)
+            yield from _types(place.below("[]"), old.item_type, new.item_type)
         case events.DataTypeMap(), events.DataTypeMap() if bool(old.keys_sorted) == bool(
             new.keys_sorted
         ):
-            yield from _types(f"{place}.key", old.key_type, new.key_type)
-            yield from _types(f"{place}.value", old.value_type, new.value_type)
+            yield from _types(place.below(".key"), old.key_type, new.key_type)
+            yield from _types(place.below(".value"), old.value_type, new.value_type)
         case _ if spelled_out(old) != spelled_out(new):
             kind = "widened" if is_widening(old, new) else "retyped"
-            yield _change(place, kind, _plain(old), _plain(new))
+            yield place.change(kind, _plain(old), _plain(new))
 
 
 def _renames(
@@ -240,10 +249,6 @@ def _counts(names: Iterable[str]) -> Mapping[str, int]:
 
 def _without(fields: Iterable[DataField], names: set[str]) -> list[DataField]:
     return [field for field in fields if field.name not in names]
-
-
-def _change(path: str, kind: str, before: str | None, after: str | None) -> ColumnChange:
-    return ColumnChange(path=path, kind=kind, before=before, after=after)
 
 
 def _plain(of: DataType) -> str:

@@ -251,8 +251,7 @@ class ColumnUse:
         A query uses it for a value that it gives out, or to decide on its rows (filter, join,
         grouping); through the latter all of its columns depend on it.
         """
-        top = column.partition(".")[0]
-        seen: set[tuple[DatasetAlias, str | None]] = {(dataset, top)}
+        seen: set[tuple[DatasetAlias, str | None]] = {(dataset, self._top(dataset, column))}
         waiting = deque((each, 0) for each in seen)
         found: set[DatasetAlias] = set()
         while waiting:
@@ -266,6 +265,12 @@ class ColumnUse:
                         seen.add((reader, each))
                         waiting.append(((reader, each), distance + 1))
         return frozenset(found)
+
+    def _top(self, dataset: DatasetAlias, path: str) -> str:
+        """Return the column that a path leads into; names of columns may have dots, too."""
+        schema = self._resolver.seen(dataset)
+        names = () if schema is None else (each.name.lower() for each in schema.fields)
+        return path if path.lower() in names else path.partition(".")[0]
 
     def _dependent_columns(
         self, reader: DatasetAlias, read: DatasetAlias, column: str | None
@@ -297,7 +302,7 @@ class ColumnUse:
 
 
 def _is(ref: "ColumnRef", names: set[str], column: str) -> bool:
-    return ref.input in names and ref.column.partition(".")[0].lower() == column.lower()
+    return ref.input in names and ref.column.lower() == column.lower()
 
 
 def _columns_of_refs(

@@ -13,7 +13,6 @@ from odfbuild.odf.merge_strategies import traits_of
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.schema.ddl import DdlError, parse_ddl
 from odfbuild.odf.schema.types import is_optional
-from odfbuild.planner.evolution.columns.compare import is_nested, top_column
 from odfbuild.planner.evolution.columns.derive import DerivedColumns, Makes
 from odfbuild.planner.evolution.rules.rule import Rule, hit
 from odfbuild.planner.evolution.rules.subject import Subject
@@ -290,13 +289,14 @@ def _column(subject: Subject, columns: AssessedColumns, change: ColumnChange, ti
     if change.kind == "added" and (change.after or "").endswith(" NOT NULL"):
         rule = COLUMN_ADDED_REQUIRED
     renamed = change.kind == "renamed"
+    now = str(change.after) if renamed and not change.is_nested else change.column
     return hit(
         rule,
         subject.alias,
         _message(change),
         column=change.path or None,
         other=change.after if renamed else None,
-        span=_span(subject, columns, str(change.after) if renamed else change.path),
+        span=_span(subject, columns, now),
     )
 
 
@@ -319,9 +319,8 @@ def _message(change: ColumnChange) -> str:
             return f"{change.path}: {change.before} -> {change.after}"
 
 
-def _span(subject: Subject, columns: AssessedColumns, path: str) -> SourceSpan:
+def _span(subject: Subject, columns: AssessedColumns, name: str) -> SourceSpan:
     """Return the place that makes a column, or should."""
-    name = top_column(path)
     if columns.now is not None and columns.now.query is not None:
         made = columns.now.column(name)
         place = None if made is None else made.place
@@ -381,7 +380,7 @@ def _impossible(change: ColumnChange, makes: Makes, optional: dict[str, bool]) -
         return "rows so far have no value there, so a new column has to be optional"
     if change.kind not in ("removed", "renamed") or change.path == makes.vocab.event_time_column:
         return None
-    if is_nested(change.path) and change.path not in optional:  # names may have dots, too
+    if change.is_nested:
         return "the fields of a column cannot be removed"
     if not optional.get(change.path, True):
         return "the column is required, so new rows must have it"

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from odfbuild.errors import SourceSpan
 from odfbuild.odf.events import DataField, DataSchema
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.evolution.columns.compare import is_nested, top_column
 from odfbuild.planner.evolution.columns.derive import DerivedColumn, DerivedColumns
 from odfbuild.planner.evolution.rules.rule import Rule, hit
 from odfbuild.planner.evolution.rules.schemas import COLUMN_MADE_OPTIONAL, COLUMN_MADE_REQUIRED
@@ -117,7 +116,7 @@ class Upstream:
         """Yield the columns that the query names and that are gone."""
         for source in self.inputs:
             for change in source.changed(("removed", "renamed")):
-                if self._uses(source, top_column(change.path)):
+                if self._uses(source, change.column):
                     yield from self._removal(source, change)
 
     def own(
@@ -140,11 +139,11 @@ class Upstream:
 
     def type_hits(self, passed: Sequence[tuple[ColumnChange, InputChange]]) -> Iterator[Hit]:
         """Yield columns of another type that are used, while no column of the result shows it."""
-        shown = {(source.name, top_column(change.path)) for change, source in passed}
+        shown = {(source.name, change.column) for change, source in passed}
         for source in self.inputs:
             for change in source.changed(("retyped", "widened")):
-                top = top_column(change.path)
-                if not self._uses(source, top) or self._shows(source.name, top, shown):
+                used = self._uses(source, change.column)
+                if not used or self._shows(source.name, change.column, shown):
                     continue
                 message = (
                     f"it uses {change.path} of {source.dataset}, "
@@ -156,12 +155,12 @@ class Upstream:
                     message,
                     column=change.path,
                     other=source.dataset,
-                    span=self._span(source, change.path),
+                    span=self._span(source, change),
                 )
 
     def _removal(self, source: InputChange, change: ColumnChange) -> Iterator[Hit]:
-        place = self._place(source, change.path)
-        if (place is None and is_nested(change.path)) or self._is_by_star(source, change, place):
+        place = self._place(source, change)
+        if (place is None and change.is_nested) or self._is_by_star(source, change, place):
             return  # it comes and goes with what holds it
         message = f"{change.path} is no longer produced by {source.dataset}"
         if change.kind == "renamed":
@@ -190,7 +189,7 @@ class Upstream:
                 COLUMN_MADE_REQUIRED,
                 f"{change.path} may no longer be null, as in {name}",
             )
-        made = self.made.column(top_column(change.path))
+        made = self.made.column(change.column)
         return hit(
             rule,
             self.subject.alias,
@@ -204,8 +203,7 @@ class Upstream:
         """Return the input whose change a column of the result only passes on."""
         if change.kind == "reordered":
             return None
-        top = top_column(change.path)
-        made = self.made.column(top)
+        made = self.made.column(change.column)
         if made is None:
             return None
         return next((each for each in self.inputs if self._passes(each, made, change)), None)
@@ -219,10 +217,11 @@ class Upstream:
             "widened": ("retyped", "widened"),
         }.get(change.kind, (change.kind,))
         changed = {
-            top_column(str(each.after) if each.kind == "renamed" and change.kind == "added"
-                       else each.path)
+            str(each.after)
+            if (each.kind, change.kind) == ("renamed", "added") and not each.is_nested
+            else each.column
             for each in source.changed(kinds)
-        }  # fmt: skip
+        }
         return any(ref.input == source.name and ref.column in changed for ref in made.sources)
 
     def _uses(self, source: InputChange, column: str) -> bool:
@@ -242,16 +241,16 @@ class Upstream:
             for source, top in shown
         )
 
-    def _span(self, source: InputChange, path: str) -> SourceSpan:
-        return self.subject.query_span(self.steps, self._place(source, path))
+    def _span(self, source: InputChange, change: ColumnChange) -> SourceSpan:
+        return self.subject.query_span(self.steps, self._place(source, change))
 
-    def _place(self, source: InputChange, path: str) -> tuple[int, TextPlace] | None:
+    def _place(self, source: InputChange, change: ColumnChange) -> tuple[int, TextPlace] | None:
         """Return where the query names a column of an input, or a part of it."""
-        if is_nested(path):
-            return self._place_of_part(path.replace("[]", "").split("."))
+        if change.is_nested:
+            return self._place_of_part(change.path.replace("[]", "").split("."))
         places = {} if self.made.query is None else self.made.query.places
-        found = (at for ref, at in places.items() if (ref.input, ref.column) == (source.name, path))
-        return next(found, None)
+        wanted = (source.name, change.column)
+        return next((at for ref, at in places.items() if (ref.input, ref.column) == wanted), None)
 
     def _place_of_part(self, parts: Sequence[str]) -> tuple[int, TextPlace] | None:
         for number, step in enumerate(self.steps):
@@ -269,7 +268,7 @@ class Upstream:
             return False
         named = at is not None and not self._text(at).endswith("*")
         refs = (ref for each in query.outputs or () for ref in each.sources)
-        column = (source.name, change.path)
+        column = (source.name, change.column)
         return not named and any((ref.input, ref.column) == column for ref in refs)
 
     def _text(self, at: tuple[int, TextPlace]) -> str:
