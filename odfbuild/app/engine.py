@@ -17,6 +17,7 @@ from odfbuild.executors.engine.spark.jvm.resident import (
     ask,
     differences,
     host,
+    is_gone,
     read_kept,
     residence,
     started_at,
@@ -38,6 +39,7 @@ class EngineState(Enum):
     NONE = "none"
     READY = "ready"
     UNFIT = "unfit"
+    STARTING = "starting"
     STOPPING = "stopping"
     SILENT = "silent"
 
@@ -62,23 +64,34 @@ def resident(project: Opened) -> Resident:
     place = ResidentFolder(project.workspace.cache)
     kept = read_kept(place)
     if kept is None:
-        ending = place.is_alive()
-        return Resident(
-            state=EngineState.STOPPING if ending else EngineState.NONE, why=_reasons_to_doubt(place)
-        )
+        return Resident(state=_state_of_unknown(place), why=_reasons_to_doubt(place))
+    if is_gone(place, kept):
+        return Resident(state=EngineState.NONE, why=("the last one was killed",))
     if kept.host != host():
         why = f"it runs on another machine: {kept.host.split()[0]}"
         return Resident(state=EngineState.UNFIT, why=(why,), kept=kept)
-    if not place.is_alive():
-        return Resident(state=EngineState.NONE, why=("the last one was killed",))
     if provider_of(project.spark.master).is_remote:
         why = f"Spark runs in {project.spark.master}"
         return Resident(state=EngineState.UNFIT, why=(why,), kept=kept)
     return _resident_state(project, kept)
 
 
+def _state_of_unknown(place: ResidentFolder) -> EngineState:
+    """Return how one is that has written nothing, or has taken it away."""
+    if place.is_starting():
+        return EngineState.STARTING
+    return EngineState.STOPPING if place.is_alive() else EngineState.NONE
+
+
+def _wait_until_started(place: ResidentFolder) -> None:
+    """Wait for one that a command is starting."""
+    until = time.monotonic() + _PATIENCE
+    while place.is_starting() and time.monotonic() < until:
+        time.sleep(0.05)
+
+
 def _reasons_to_doubt(place: ResidentFolder) -> tuple[str, ...]:
-    if place.kept.exists() and not place.is_ours():
+    if os.path.lexists(place.kept) and not place.is_ours():
         return (f"{place.kept} could have been written by another user",)
     return ()
 
@@ -128,6 +141,7 @@ def start(project: Opened, idle: float = IDLE) -> tuple[Resident, bool]:
     _check_startable(project)
     place = ResidentFolder(project.workspace.cache)
     with place.starting():
+        _wait_until_started(place)
         found = resident(project)
         if found.state is EngineState.READY:
             return found, False
@@ -213,10 +227,11 @@ def stop(project: Opened, *, now: bool = False) -> Resident:
     Returns when it has gone.
     """
     place = ResidentFolder(project.workspace.cache)
+    _wait_until_started(place)
     kept = read_kept(place)
     found = resident(project)
     if kept is None or kept.host != host() or not place.is_alive():
-        if kept is not None and kept.host == host():
+        if kept is not None and is_gone(place, kept):
             _clean(place)
         return found
     answer = _resident_state(project, kept, {"ask": "stop", "now": now})

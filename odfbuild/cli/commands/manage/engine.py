@@ -97,8 +97,8 @@ def _words(found: Resident) -> str:
     kept = found.kept
     why = "".join(f"\n  not used: {each}" for each in found.why)
     if kept is None:
-        ending = found.state is EngineState.STOPPING
-        return ("It is stopping." if ending else "No resident engine is running.") + why
+        words = {EngineState.STARTING: "It is starting.", EngineState.STOPPING: "It is stopping."}
+        return words.get(found.state, "No resident engine is running.") + why
     used = "1 command uses it" if len(found.users) == 1 else f"{len(found.users)} commands use it"
     ends = f"it ends after {_span(kept.idle)} without any"
     heap = f"{kept.traits.get('memory')} of memory at most"

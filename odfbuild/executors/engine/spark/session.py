@@ -49,6 +49,8 @@ from odfbuild.executors.engine.spark.jvm.resident import (
     AUTO,
     OFF,
     ResidentFolder,
+    is_gone,
+    read_kept,
     residence,
     traits,
 )
@@ -250,13 +252,26 @@ class _Host:
         if found or wish != AUTO or not self.provider.is_local or not is_attended():
             return found
         place = ResidentFolder(self._cache)
-        if place.kept.exists():  # one that is used, or does not answer
-            return None
+        kept = read_kept(place)
+        if os.path.lexists(place.kept) and (kept is None or not is_gone(place, kept)):
+            return None  # it is used, does not answer, or is not believed
         document = resident_document(
             master=wanted()["master"], memory=how.memory, cores=self.cores, idle=IDLE
         )
+        try:
+            started = Awaited(
+                place=place,
+                wanted=document,
+                traits=wanted,
+                python=python,
+                note=_say_once,
+                before=kept,
+            )
+        except OSError as error:  # another user's folder, or a full disk
+            _say_once(unused(f"none can be started: {error}", LOOK))
+            return None
         _say_once(_LEFT_RUNNING)
-        return Awaited(place=place, wanted=document, traits=wanted, python=python, note=_say_once)
+        return started
 
     @property
     def log(self) -> Path:

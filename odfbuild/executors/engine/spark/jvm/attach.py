@@ -30,6 +30,7 @@ from odfbuild.executors.engine.spark.jvm.resident import (
     ResidentRecord,
     ask,
     differences,
+    is_gone,
     read_kept,
 )
 from odfbuild.host.pipes import is_readable
@@ -126,10 +127,8 @@ def attach(
     uses, ends, so that its memory and its executors are free.
     """
     place = ResidentFolder(cache)
-    if not place.kept.exists():
-        return None
     kept = read_kept(place)
-    if kept is None or (kept.host == wanted()["host"] and not place.is_alive()):
+    if kept is None or is_gone(place, kept):
         return None
     unlike = differences(kept.traits, wanted())
     if unlike and _gives_way(kept, wanted()):

@@ -272,6 +272,7 @@ class Keeper:
         partial.touch(0o600)
         partial.write_text(kept.text(), "utf-8")
         partial.rename(self.place.kept)
+        self.place.life.write_bytes(b"ready\n")  # see `is_starting`
 
     def _forget(self) -> None:
         self.place.kept.unlink(missing_ok=True)
@@ -350,11 +351,13 @@ def main() -> int:
     os.umask(0o077)
     place = ResidentFolder(Path(sys.argv[1]))
     wanted = parse_json(sys.stdin.buffer.read())
-    with place.life.open("wb") as life:
+    with place.life.open("ab") as life:
         try:
             fcntl.flock(life, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return 0  # another one was faster
+        life.truncate(0)
+        place.kept.unlink(missing_ok=True)  # of one that was killed
         shutil.rmtree(place.jvm, ignore_errors=True)
         try:
             _keep(place, wanted)

@@ -90,6 +90,13 @@ class ResidentFolder:
         except OSError:
             return False
 
+    def is_starting(self) -> bool:
+        """Tell whether a keeper of this machine lives that was never ready so far."""
+        try:
+            return self.life.stat().st_size == 0 and self.is_alive() and not self.kept.exists()
+        except OSError:
+            return False
+
     @contextmanager
     def starting(self) -> Iterator[None]:
         """Keep others from starting one at the same time."""
@@ -139,6 +146,12 @@ def read_kept(place: ResidentFolder) -> ResidentRecord | None:
     except (OSError, ValueError, TypeError):
         return None
     return found if _is_typed(found) else None
+
+
+def is_gone(place: ResidentFolder, kept: ResidentRecord) -> bool:
+    """Tell whether what was written is of a keeper that was killed, or of before a restart."""
+    is_of_here = kept.host.partition(" ")[0] == host().partition(" ")[0]
+    return is_of_here and not place.is_alive()
 
 
 def _is_typed(found: ResidentRecord) -> bool:

@@ -12,14 +12,19 @@ from dataclasses import field
 from pathlib import Path
 from typing import Final
 
-from odfbuild.executors.engine.spark.jvm.attach import Attached, Note, attach
-from odfbuild.executors.engine.spark.jvm.resident import ResidentFolder
+from odfbuild.executors.engine.spark.jvm.attach import LOOK, Attached, Note, attach, unused
+from odfbuild.executors.engine.spark.jvm.resident import (
+    ResidentFolder,
+    ResidentRecord,
+    read_kept,
+)
 from odfbuild.host.permissions import is_ci
 from odfbuild.values import dataclass
 
 IDLE: Final = 10 * 60.0  # seconds without a user until one ends that a command has started
 _KEEPER: Final = "odfbuild.executors.engine.spark.jvm.keeper"
 _PATIENCE: Final = 120.0  # seconds until a keeper that says nothing is given up
+_ENDING: Final = 10.0  # seconds for the one before it to end
 _LOOK: Final = 0.01
 _KEPT = re.compile(
     r"PATH|HOME|USER|LOGNAME|LANG|LANGUAGE|LC_\w+|TZ|TMPDIR|JAVA_HOME|LD_LIBRARY_PATH|SHELL"
@@ -95,13 +100,17 @@ def _environment(*, is_local: bool) -> dict[str, str]:
 
 @dataclass(slots=True, kw_only=True)
 class Awaited:
-    """A resident engine that was just started; it stays when this process ends."""
+    """A resident engine that was just started; it stays when this process ends.
+
+    `before` is what one wrote that was killed.
+    """
 
     place: ResidentFolder
     wanted: Mapping[str, object]
     traits: Callable[[], dict[str, str]]
     python: str
     note: Note
+    before: ResidentRecord | None = None
     keeper: "subprocess.Popen[bytes]" = field(init=False)
 
     def __post_init__(self) -> None:
@@ -117,10 +126,17 @@ class Awaited:
         `go_on` raises where it was given up.
         """
         until = time.monotonic() + _PATIENCE
+        ended = time.monotonic() + _ENDING
         again = True
-        while not self.place.kept.exists() and time.monotonic() < until:
+        while read_kept(self.place) in (None, self.before) and time.monotonic() < until:
             go_on()
-            if self.keeper.poll() is not None and not self.place.is_alive():
+            if self.keeper.poll() is None or self.place.is_starting():
+                pass
+            elif self.place.is_alive():  # the one before it: commands may use it for long
+                if time.monotonic() > ended:
+                    self.note(unused("it is stopping", LOOK))
+                    return None
+            else:
                 if self.keeper.returncode != 0 or not again:
                     return None
                 again = False  # the one before it was still ending

@@ -228,11 +228,13 @@ def test_one_that_fits_is_used_and_one_that_does_not_is_left_to_its_users(tmp_pa
         assert found is not None
         assert notes == []
         unlike = {**TRAITS, "memory": "4g"}
-        found, (said,) = attached(tmp_path, unlike)
+        line, _ = running.use()
+        with line:
+            found, (said,) = attached(tmp_path, unlike)
         assert found is None
         assert said.what == "the resident engine is not used: its memory is 2g, not 4g"
         assert "`odfbuild engine stop`, then `odfbuild engine start`" in said.fix
-        assert len(running.door.lent) == 1
+        assert len(running.door.lent) == 2
         assert running.keeper.place.kept.exists()
 
 

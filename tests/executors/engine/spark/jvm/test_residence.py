@@ -172,3 +172,16 @@ def test_a_command_that_is_interrupted_does_not_wait_for_it(
     assert time.monotonic() - began < 30
     os.kill(there.keeper.pid, 9)
     there.keeper.wait()
+
+
+def test_after_one_that_was_killed_there_is_another(project: Path) -> None:
+    (first,) = applied(project, "x.made")
+    there = status(project)
+    assert LEFT in first
+    os.kill(int(str(there["pid"])), 9)
+    (second,) = applied(project, "y.made")
+    assert LEFT in second
+    again = status(project)
+    assert (again["state"], again["served"]) == ("ready", 1)
+    assert again["pid"] != there["pid"]
+    assert not runs(there["java_pid"])
