@@ -20,6 +20,7 @@ from odfbuild.errors import OdfBuildError
 from odfbuild.executors.engine.spark.cluster.connect.plugin import plugin_archive
 from odfbuild.executors.engine.spark.cluster.properties import VARIABLE
 from odfbuild.executors.engine.spark.engine import SparkEngine
+from odfbuild.executors.engine.spark.jvm.java import find_java
 from odfbuild.executors.engine.spark.settings import JAVA_OF_EXECUTORS, StepSize
 from tests.executors.engine.spark.cluster.test_cluster_faults import (
     ENDLESS,
@@ -37,6 +38,7 @@ from tests.executors.engine.spark.connect.server import (
     properties_text,
 )
 from tests.executors.engine.spark.connect.tls import serving_tls
+from tests.executors.engine.spark.standalone import standalone
 from tests.support.projects import REPOSITORY, environment
 
 pytestmark = pytest.mark.spark
@@ -191,6 +193,38 @@ class Project:
 
     def rows(self, name: str) -> Rows:
         return rows_of(self.folder, name)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not find_java().has_vector_module,
+    reason="Spark starts executors with a module that this Java lacks",
+)
+def test_a_server_with_executors_on_a_cluster_gives_the_same_rows(
+    tmp_path: Path, token_file: Path
+) -> None:
+    machines = tmp_path / "machines"
+    machines.mkdir()
+    alone = Project(tmp_path / "alone", "local", token_file)
+    code, said = alone.run()
+    assert code == 0, said
+    with standalone(machines) as cluster:
+        for host in ("127.0.0.1", "127.0.0.2"):
+            cluster.add_worker(host=host)
+        settings = {
+            "spark.master": cluster.address,
+            "spark.executor.memory": "1g",
+            "spark.executor.extraJavaOptions": JAVA_OF_EXECUTORS,
+        }
+        with connect_server(tmp_path / "server", settings=settings) as server:
+            there = Project(tmp_path / "there", server.address, token_file)
+            code, said = there.run()
+            assert code == 0, said
+    for name in ("src", "out"):
+        assert there.rows(name) == alone.rows(name)
+    logs = [each.read_text("utf-8") for each in machines.glob("work-*/app-*/*/stderr")]
+    assert len(logs) == 2
+    assert any("Finished task" in each for each in logs)
 
 
 @pytest.mark.slow
