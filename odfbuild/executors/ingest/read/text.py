@@ -295,6 +295,7 @@ class _Rewriter:
 
 
 BLOCK: Final = 1 << 20
+_GROWTH: Final = 4
 _MAGIC: Final = {
     b"\x1f\x8b": ("gzip", "prepare: [{kind: Decompress, format: Gzip}]"),
     b"PK\x03\x04": ("zip", "prepare: [{kind: Decompress, format: Zip}]"),
@@ -345,10 +346,13 @@ def utf8_blocks(path: Path, encoding: str, name: str) -> Iterator[bytes]:
             yield from _transcode(raw, encoding, name)
 
 
-def _blocks(first: bytes, source: io.BufferedReader) -> Iterator[bytes]:
-    while first:
-        yield first
-        first = source.read(BLOCK)
+def _blocks(block: bytes, source: io.BufferedReader) -> Iterator[bytes]:
+    """Yield what is read of a file; further on in larger blocks, each of which costs the same."""
+    size = BLOCK
+    while block:
+        yield block
+        size = min(2 * size, _GROWTH * BLOCK)
+        block = source.read(size)
 
 
 def _without_mark(raw: Iterator[bytes]) -> Iterator[bytes]:

@@ -129,6 +129,17 @@ def test_escapes_count_from_the_first_quote_on(data: str, block: int) -> None:
     assert found == b"".join(unescaped([data.encode()], dialect, "x.csv"))
 
 
+def test_a_file_is_read_in_blocks_that_grow_up_to_a_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.csv"
+    path.write_bytes(bytes(range(97, 107)) * 15)
+    monkeypatch.setattr(quoting, "BLOCK", 10)
+    blocks = list(CsvText(path, "x.csv", "utf-8", COMMON).blocks())
+    assert [len(each) for each in blocks] == [10, 20, 40, 40, 40]
+    assert b"".join(blocks) == path.read_bytes()
+
+
 def test_a_text_without_quotes_is_not_searched_for_escapes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
