@@ -259,6 +259,7 @@ MOVES_HEADS = {
         "state/chain/dataset",
         "repositories/intake",  # aside, in memory
         "state/remote/home",  # of a dataset that is not there yet
+        "state/workspace",  # back to where it was taken away a moment ago
     },
     "delete": {"state/chain/refs", "state/workspace", "state/remote/home"},
 }

@@ -9,7 +9,6 @@ import pwd
 import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from enum import Enum
 from importlib.metadata import PackageNotFoundError
@@ -511,11 +510,10 @@ def _resident(project: Opened) -> Iterator[Checkup]:
 
 
 def _memory_of(pid: int) -> str:
-    """Return how much memory of the machine a process has now."""
-    with suppress(OSError, ValueError, IndexError):
-        pages = int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[1])
-        return f"{pages * os.sysconf('SC_PAGE_SIZE') / 1e6:,.0f} MB"
-    return "unknown memory"
+    from odfbuild.executors.engine.spark.jvm.resident import memory_of
+
+    taken = memory_of(pid)
+    return "unknown memory" if taken is None else f"{taken / 1e6:,.0f} MB"
 
 
 def _locks(project: Opened) -> Iterator[Checkup]:

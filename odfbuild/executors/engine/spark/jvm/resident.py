@@ -191,6 +191,15 @@ def started_at(pid: int) -> str | None:
     return text.rpartition(")")[2].split()[19]
 
 
+def memory_of(pid: int) -> int | None:
+    """Return how many bytes of memory a process has now; None if that is not known."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[1])
+    except (OSError, ValueError, IndexError):
+        return None
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
 def traits(java: Java, provider: SessionProvider, memory: str | None, cores: int) -> dict[str, str]:
     """Return what has to be the same for a JVM to be used by another process."""
     heap = memory or DEFAULT_MEMORY
