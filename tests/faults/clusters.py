@@ -323,9 +323,9 @@ class Disturbed:
         rig, draw = self.rig, self.draw
         rig.mend()
         self.resident = draw.random() < _RESIDENT
-        if self.resident:
-            code, said = rig.run("engine", "start", resident=True)
-            self._hold(code == 0, f"engine start: {code}: {said[-1500:]}")
+        # one that stays has all executors, for which a command with a Java of its own would wait
+        code, said = rig.run("engine", "start" if self.resident else "stop", resident=True)
+        self._hold(code == 0, f"the resident engine: {code}: {said[-1500:]}")
         before = {name: rig.rows(name) for name in _NAMES}
         _arrive(rig.project, self.number)
         self.what = draw.choice(KILLS)
