@@ -4,7 +4,6 @@ The public half is the id of the dataset (ODF 0.34.1, "Dataset Identity").  Keys
 and leave the process only into their file: `<fed01...>.pem`, or `<fed01...>.json` if it is sealed.
 """
 
-import os
 import re
 import stat
 from collections.abc import Callable
@@ -15,7 +14,6 @@ from odfbuild.errors import StateError
 from odfbuild.odf.identity import DatasetId
 from odfbuild.state.files.disk import Disk, place_new, read_file
 from odfbuild.state.files.folder import make_workspace_folder
-from odfbuild.state.keys.new_key import SEED_BYTES, pem_text, public_key
 from odfbuild.state.keys.sealed import (
     KeyFile,
     OpenKey,
@@ -95,15 +93,21 @@ class KeyFolder:
 
         `first` is done before the key is kept: a key that is left of a creation has its folder.
         """
-        made = _new_key()
+        from Crypto.PublicKey import ECC
+
+        made = ECC.generate(curve="Ed25519")
+        dataset = PrivateKey(made).dataset
         if first is not None:
-            first(made.dataset)
-        self._keep(made.dataset, pem_text(made.seed).encode())
-        return made.dataset
+            first(dataset)
+        self._keep(dataset, made.export_key(format="PEM").encode())
+        return dataset
 
     def new_working_key(self, seal: Callable[[OpenKey], KeyFile] | None = None) -> DatasetId:
         """Make a key that is no dataset's, keep it, sealed by `seal` if given; return its id."""
-        made = _new_key()
+        from Crypto.Random import get_random_bytes
+
+        seed = get_random_bytes(32)
+        made = OpenKey(PrivateKey(private_key(seed)).dataset, seed)
         self.take(made if seal is None else seal(made))
         return made.dataset
 
@@ -161,7 +165,7 @@ class KeyFolder:
         try:
             match key:
                 case OpenKey():
-                    self._keep(key.dataset, pem_text(key.seed).encode())
+                    self._keep(key.dataset, _pem(key))
                 case SealedKey():
                     self._keep(key.dataset, key_text(key).encode(), sealed=True)
         except FileExistsError:  # somebody else brought it meanwhile
@@ -185,11 +189,6 @@ class KeyFolder:
         return self._folder / f"{dataset.multibase}.{'json' if sealed else 'pem'}"
 
 
-def _new_key() -> OpenKey:
-    seed = os.urandom(SEED_BYTES)
-    return OpenKey(DatasetId(public_key(seed)), seed)
-
-
 def _read(path: Path, data: bytes, dataset: DatasetId, *, sealed: bool) -> KeyFile:
     if stat.S_IMODE(path.stat().st_mode) & 0o077:
         raise _unsafe(path, "it can be read by other users", f"chmod 600 {path}")
@@ -211,6 +210,11 @@ def _from_pem(path: Path, data: bytes) -> OpenKey:
     if seed is None:
         raise _unsafe(path, "its private part is missing", "restore it from a copy")
     return OpenKey(DatasetId(public), seed)
+
+
+def _pem(key: OpenKey) -> bytes:
+    text: str = private_key(key.seed).export_key(format="PEM")
+    return text.encode()
 
 
 def _unsafe(path: Path, why: str, fix: str) -> UnsafeKeyError:
