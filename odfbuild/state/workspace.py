@@ -53,6 +53,7 @@ _NAME_FILE = re.compile(rf"{_HOST}(?:%2F{_HOST})?")
 _READINGS = 8  # of a chain whose head others move meanwhile
 _LISTED = 256  # datasets whose lists are in memory
 _SWEEPING = DEFAULT_LOCK_TIMEOUT  # seconds for the steps of one run to get past each other
+_LISTINGS: Final = 5  # of names, while datasets are renamed
 
 
 class AliasTakenError(StateError):
@@ -194,8 +195,20 @@ class Workspace:
     # names and heads
 
     def names(self) -> Mapping[DatasetAlias, DatasetId]:
-        """Return the ids of all datasets by alias; a damaged name is noted, see `damage`."""
+        """Return the ids of all datasets by alias; a damaged name is noted, see `damage`.
+
+        Where one is gone that was listed, its dataset may have another by now: all are read again.
+        """
+        for _ in range(_LISTINGS):
+            found, is_settled = self._names_listed()
+            if is_settled:
+                break
+        return found
+
+    def _names_listed(self) -> tuple[dict[DatasetAlias, DatasetId], bool]:
+        """Return the ids by alias, and whether all names were still there that were listed."""
         found: dict[DatasetAlias, DatasetId] = {}
+        is_settled = True
         wrong: dict[str, OdfBuildError] = {}
         for each, reading in self._names.items():
             try:
@@ -203,10 +216,12 @@ class Workspace:
             except CorruptNameError as error:
                 wrong[each] = error
                 continue
-            if read is not None:
+            if read is None:
+                is_settled = False
+            else:
                 found[read[0]] = read[1]
         self._wrong_names = wrong
-        return found
+        return found, is_settled
 
     def aliases(self) -> Mapping[DatasetId, DatasetAlias]:
         """Return the names of all datasets by id, as `names` has them."""

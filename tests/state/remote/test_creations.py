@@ -2,9 +2,9 @@
 
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -16,12 +16,13 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.project.opened import open_project
 from odfbuild.state.chain.commit_request import CommitRequest
 from odfbuild.state.gc import Freed, chain_reads, collect_creation
+from odfbuild.state.remote.client import StoredObject
 from odfbuild.state.remote.workspace import BucketWorkspace
 from tests.state.remote.machines import chains, machine
 from tests.support.data.chains import NOON
 from tests.support.servers.memory_store import Cut, FailingClient, InterruptedClient, MemoryClient
 
-FOO = DatasetAlias.parse("foo")
+FOO, BAR = DatasetAlias.parse("foo"), DatasetAlias.parse("bar")
 PREPARED = CommitRequest((SetInfo(description="x"),), NOON)
 DAY = 86_400.0
 
@@ -175,3 +176,39 @@ def test_gc_tells_of_a_dataset_without_a_name_while_it_is_young(tmp_path: Path) 
     assert here.heads() == {}
     assert [each for each in found.datasets if each.blocks] == would.datasets
     assert collected(1, dry_run=False).unnamed == []
+
+
+@dataclass
+class Renaming(MemoryClient):
+    """A store where a dataset gets another name each time between a list of names and its use."""
+
+    other: BucketWorkspace | None = None
+    times: int = 0
+
+    def listed(self, prefix: str) -> Iterator[StoredObject]:
+        found = list(super().listed(prefix))
+        other, self.other = self.other, None
+        if prefix == "names/" and other is not None and self.times > 0:
+            self.times -= 1
+            (name,) = other.names()
+            other.rename(name, BAR if name == FOO else FOO)
+        self.other = other
+        return iter(found)
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_a_dataset_that_is_renamed_meanwhile_has_a_name(times: int, tmp_path: Path) -> None:
+    clock = Clock()
+    store = Renaming(clock=clock)
+    create(machine(tmp_path / "made", store))
+    clock.now += 10 * DAY
+    plain = MemoryClient(objects=store.objects, lock=store.lock, clock=clock)
+    store.other, store.times = machine(tmp_path / "other", plain), times
+    (tmp_path / "odfbuild.yaml").write_text("odfbuild: 1\n")
+    (tmp_path / "datasets").mkdir()
+    project = replace(open_project(tmp_path), workspace=machine(tmp_path / "gc", store))
+    collect_garbage(project, Collection(age=DAY, keep_runs=1))
+    after = machine(tmp_path / "after", plain)
+    (id,) = after.names().values()
+    assert after.dataset(id).head() is not None
+    check(plain)
