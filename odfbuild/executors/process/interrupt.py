@@ -140,6 +140,41 @@ def interruptible(ending: Callable[[], None]) -> Iterator[None]:
         raise KeyboardInterrupt
 
 
+@contextmanager
+def cancelled_by_interrupt(cancel: Callable[[], None]) -> Iterator[None]:
+    """Have what the main thread waits for cancelled, in another thread, when ^C is pressed.
+
+    Who waits for an engine in another process may wait on in spite of an interrupt, for its end.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    pressed = False
+
+    def press(number: int, frame: FrameType | None) -> None:
+        nonlocal pressed
+        if number == signal.SIGINT and before is signal.SIG_IGN:
+            return
+        if not pressed:
+            pressed = True
+            threading.Thread(target=cancel, daemon=True).start()
+        if callable(before):
+            before(number, frame)
+        else:
+            raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, press)
+    try:
+        yield
+    except Exception as error:
+        if pressed:  # what failed is what was cancelled
+            raise KeyboardInterrupt from error
+        raise
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def interrupt(number: int, frame: FrameType | None) -> bool:
     """Take another signal for an interrupt of what is interruptible; False if nothing is."""
     if _RUNNING.interrupts is None:

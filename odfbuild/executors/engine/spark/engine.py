@@ -21,6 +21,7 @@ from odfbuild.executors.engine.querier import QueryRequest
 from odfbuild.executors.engine.spark.cluster.providers import provider_of
 from odfbuild.executors.engine.spark.session import InterruptedStepError, Sessions, Start, Views
 from odfbuild.executors.engine.spark.settings import LARGE, StepSize, size_of
+from odfbuild.executors.process.interrupt import cancelled_by_interrupt
 from odfbuild.odf.events import MergeStrategy, Transform, TransformSql
 from odfbuild.planner.queries import PREPROCESS_INPUT
 from odfbuild.sql.analysis.facts import QueryFacts, diagnostics, examine
@@ -237,7 +238,10 @@ class SparkEngine:
             raise RefusedQueryError(found)
         planned = cost(*(path for view in request.views.values() for path in view.paths))
         size = size_of(planned, self._limit)
-        with self._views("run the query", size, planned) as (session, views):
+        with (
+            self._views("run the query", size, planned) as (session, views),
+            cancelled_by_interrupt(self._sessions.cancel),
+        ):
             replaying = ChangelogReplay(session=session, views=views, size=size)
             return queried(replaying, request, self._sessions.log)
 

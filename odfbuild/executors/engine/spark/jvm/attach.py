@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 Note = Callable[[Diagnostic], None]
 _PATIENCE = 10.0  # seconds for the JVM to answer at its entrance
 _LAST_MOMENT = 5.0  # seconds for the keeper to notice that its JVM is gone
+_LEAVING = 5.0  # seconds for the JVM to let us go
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,11 +87,16 @@ class Attached:
         return True
 
     def stop(self) -> None:
-        """Leave the JVM; it goes on without us."""
-        with contextlib.suppress(Exception):
-            _detach(self.port)
-        forget_gateway(self.port)
+        """Leave the JVM; it goes on without us, and what it still does for us is cancelled.
+
+        A thread that was interrupted while it waited for an answer cannot ask anything more.
+        """
+        leaving = threading.Thread(target=_detach, args=(self.port,), daemon=True)
+        with contextlib.suppress(RuntimeError):  # at the end of the process no thread starts
+            leaving.start()
+            leaving.join(_LEAVING)
         self.line.close()
+        forget_gateway(self.port)
 
 
 LOOK: Final = "`odfbuild engine status` shows its state, `odfbuild engine stop` stops it"
@@ -214,7 +220,12 @@ def _interrupts_kept() -> Iterator[None]:
 
 
 def _detach(port: int) -> None:
-    """Take back what PySpark made for us, but not the context."""
+    """Take back what PySpark made for us, but not the context, as far as the JVM answers."""
+    with contextlib.suppress(Exception):
+        _take_back(port)
+
+
+def _take_back(port: int) -> None:
     pyspark: Any = sys.modules.get("pyspark")
     context = None if pyspark is None else pyspark.SparkContext._active_spark_context
     if context is None or context._gateway.java_parameters.port != port:

@@ -246,6 +246,41 @@ def connect_to_a_stopped_one(project: Path) -> None:
     sessions.close()
 
 
+ENDLESS = (
+    "select count(*) as c from x cross join (select explode(sequence(1, 200000)) as k) "
+    "cross join (select explode(sequence(1, 90000)) as j) where hash(k, j, a) = 7"
+)
+
+
+@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT])
+def test_a_question_ends_by_a_signal_and_its_jobs_with_it(
+    by: signal.Signals, project: Path, tmp_path: Path
+) -> None:
+    assert command(project, "apply", "--yes", "x").code == 0
+    program = str(Path(sys.executable).parent / "odfbuild")
+    said = tmp_path / "said"
+    with said.open("wb") as file:
+        asking = subprocess.Popen(
+            [program, "sql", ENDLESS],
+            cwd=project, env=environment(**bare(project)), stdout=file, stderr=file,
+        )  # fmt: skip
+    until = time.monotonic() + 120
+    while asking.pid not in status(project)["users"]:  # type: ignore[operator]
+        assert time.monotonic() < until
+    time.sleep(8)
+    asking.send_signal(by)
+    try:
+        assert asking.wait(60) == 128 + by
+    finally:
+        asking.kill()
+    assert "no step is left half done" in said.read_text()
+    until = time.monotonic() + 60
+    while status(project)["users"]:
+        assert time.monotonic() < until
+    shown = command(project, "sql", "select count(*) as n from x", "-o", "json")
+    assert shown.code == 0, shown.err
+
+
 def runs(pid: object) -> bool:
     try:
         return "Z" not in Path(f"/proc/{pid}/stat").read_text().split()
