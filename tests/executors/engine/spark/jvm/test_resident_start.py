@@ -21,7 +21,7 @@ from odfbuild.executors.engine.spark.jvm import resident_start
 from odfbuild.executors.engine.spark.jvm.attach import attach
 from odfbuild.executors.engine.spark.jvm.resident import ResidentFolder, read_kept
 from odfbuild.executors.engine.spark.jvm.resident_start import Awaited
-from tests.executors.engine.spark.jvm.test_keeper import attached, eventually, kept
+from tests.executors.engine.spark.jvm.test_keeper import attached, kept
 
 
 @contextmanager
@@ -130,13 +130,16 @@ def test_the_engine_of_another_user_is_as_none(tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root may become another user")
     with kept(tmp_path) as running:
-        place = running.keeper.place
-        notes: list[Diagnostic] = []
+        place, text = running.keeper.place, running.kept.text()
+    notes: list[Diagnostic] = []
+    with starting(place):  # all threads of a process change their user, a keeper's too
+        place.kept.touch(0o600)
+        place.kept.write_text(text)
         os.seteuid(65534)
         try:
             assert attach(place.cache, dict, "python", notes.append) is None
             assert engine.resident(project_of(place)).state is EngineState.NONE
         finally:
             os.seteuid(0)
-        eventually(place.kept.exists)
+        assert place.kept.exists()
     assert notes == []
