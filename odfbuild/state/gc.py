@@ -429,12 +429,16 @@ def collect_creation(
     stores = dataset.stores
     blocks = tuple(stores.blocks.entries())
     files = (*stores.data.entries(), *stores.checkpoints.entries())
-    size = sum(each.size for each in (*blocks, *files))
     if any(each.touched >= before for each in (*blocks, *files)):
         return Freed(dataset=dataset.id, young=len(blocks) + len(files))
     if dry_run:
-        found = Freed(dataset=dataset.id, blocks=len(blocks), files=len(files), bytes=size)
-        return replace(found, is_entire=True)
+        return Freed(
+            dataset=dataset.id,
+            blocks=len(blocks),
+            files=len(files),
+            bytes=sum(each.size for each in (*blocks, *files)),
+            is_entire=True,
+        )
     try:
         if not workspace.drop_unnamed(dataset.id, head):
             return Freed(dataset=dataset.id)

@@ -104,8 +104,8 @@ def verify_datasets(
     """Yield what was found of each dataset, in their order, or of all they read from, inputs first.
 
     An engine is started only if a step has to be run again.  What does not hold of datasets that
-    others change meanwhile is looked for once more, when the others have been verified; `say` is
-    told what is waited for.
+    others change meanwhile is looked for once more, when the others have been verified; `say`
+    gets a sentence on what is waited for.
     """
     known: dict[DatasetId, _Outcome] = {}
     others = Others(project.workspace, pause, say)

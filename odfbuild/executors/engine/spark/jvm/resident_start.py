@@ -142,11 +142,10 @@ class Awaited:
                 again = False  # the one before it was still ending
                 self.keeper = spawn_keeper(self.place, self.wanted, is_local=True)
             time.sleep(_LOOK)
-        if self.keeper.poll() is None:
-            self.keeper.returncode = 0  # it goes on without us: nobody waits for it
+        self.stop()
         return attach(self.place.cache, self.traits, self.python, self.note)
 
     def stop(self) -> None:
-        """Leave it to its keeper."""
+        """Leave it to its keeper, which goes on without us: nobody waits for it."""
         if self.keeper.poll() is None:
             self.keeper.returncode = 0
