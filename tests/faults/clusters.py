@@ -17,6 +17,8 @@ rows correct older ones, and `apply` runs with every step as a large one.  At a 
 
 gets SIGKILL.  A moment is a request to the store: before it goes on, or once the store has done it
 and nobody has heard so, which is after a task has written and before its message; else a time.
+Up to three kills that a command outlives come before one of any kind, each at a request behind
+the last; a worker is back at once.
 
 Then each chain is what it was before with blocks behind, or without.  After several such applies,
 each upon what the one before has left, `verify` passes; the next apply ends with 0 and with
@@ -61,6 +63,7 @@ __all__ = ["KILLS", "Disturbed", "Rig", "clusters", "main"]
 KILLS: Final = ("task", "executor", "worker", "driver", "coordinator", "both", "store", "line")
 _LONGEST: Final = 3_600.0  # seconds for one command, on a busy machine
 _RESIDENT: Final = 0.7  # of applies are on a resident engine, if one lives
+_OUTLIVED: Final = ("task", "executor", "worker", "store", "line")
 _CHECKED: Final = 0.3  # of disturbed applies are followed by one that is not, and by all checks
 _BY_REQUEST: Final = 0.8  # of moments are requests
 _OLD: Final = 30 * 86_400.0
@@ -167,6 +170,8 @@ class Rig:
     cluster: Standalone
     usual: Counter[str] = field(default_factory=Counter)
     """Requests of an apply, by kind."""
+    workers: dict[str, int] = field(default_factory=dict)
+    """The process of the worker on each host."""
 
     @property
     def objects(self) -> str:
@@ -198,8 +203,9 @@ class Rig:
         return _ended(self.start(*arguments, resident=resident))
 
     def kill(self, what: str, command: "subprocess.Popen[str]", draw: float) -> None:
-        """Kill one of those that take part; `draw` chooses the worker."""
-        worker = self.cluster.workers[-1 - int(draw * len(_HOSTS))]
+        """Kill one of those that take part; `draw` chooses the worker, which is back at once."""
+        host = _HOSTS[int(draw * len(_HOSTS))]
+        worker = self.workers[host]
         match what:
             case "task":
                 _kill([pid for pid in descendants(worker) if "python" in _program(pid)])
@@ -207,6 +213,7 @@ class Rig:
                 _kill([pid for pid in descendants(worker) if "java" in _program(pid)])
             case "worker":
                 _kill([*descendants(worker), worker])
+                self._have_workers()
             case "driver":
                 _kill(self._java_of(command))
             case "coordinator":
@@ -230,11 +237,14 @@ class Rig:
         """Have two workers that live and a store that answers."""
         self.proxy.forget()
         self.store.wait()
-        alive = [pid for pid in self.cluster.workers if _program(pid)]
-        if len(alive) < len(_HOSTS):
-            self.cluster.kill_workers()
-            for host in _HOSTS:
+        self._have_workers()
+
+    def _have_workers(self) -> None:
+        """Start a worker on each host where none lives."""
+        for host in _HOSTS:
+            if not _program(self.workers.get(host, 0)):
                 self.cluster.add_worker(host=host, masked=self.project.parent)
+                self.workers[host] = self.cluster.workers[-1]
 
     def stored(self) -> set[str]:
         """Return the keys of all objects."""
@@ -273,6 +283,7 @@ def _rig(folder: Path) -> Iterator[Rig]:
     for each in (project / "data", project / "datasets", machines, store):
         each.mkdir(parents=True)
     os.environ.update(CREDENTIALS)  # of the workers, which are started with them
+    os.environ["JAVA_TOOL_OPTIONS"] = "-XX:TieredStopAtLevel=1"  # executors live for one apply
     with ExitStack() as up:
         server = KilledServer(store)
         up.callback(server.close)
@@ -299,6 +310,39 @@ def _rig(folder: Path) -> Iterator[Rig]:
         yield rig
 
 
+@dataclass(frozen=True, slots=True)
+class Strike:
+    """What is to be killed, and when: at a request of a kind, or after some seconds."""
+
+    what: str
+    worker: float
+    """Of 0 to 1, which chooses the worker."""
+    kind: str = ""
+    number: int = 0
+    where: Where = "before"
+    seconds: float = 0.0
+
+    @classmethod
+    def draw(cls, draw: random.Random, what: str, usual: Counter[str]) -> "Strike":
+        """Draw a moment; `usual` are the requests of an apply by kind."""
+        worker = draw.random()
+        if draw.random() < _BY_REQUEST or what == "line":
+            kind = draw.choice(tuple(_REQUESTS))
+            number = int(draw.random() * max(1, usual[kind]))
+            return cls(what, worker, kind, number, draw.choice(_WHERE))
+        return cls(what, worker, seconds=draw.uniform(1, 30))
+
+    @classmethod
+    def next(cls, draw: random.Random, what: str) -> "Strike":
+        """Draw a moment not long after another."""
+        return cls(what, draw.random(), "any", draw.randrange(12), draw.choice(_WHERE))
+
+    def __str__(self) -> str:
+        if not self.kind:
+            return f"{self.what} after {self.seconds:.1f} s"
+        return f"{self.what} {self.where} {self.kind} {self.number}"
+
+
 @dataclass(slots=True)
 class Disturbed:
     """One apply: what is to be killed and when, and what became of it."""
@@ -306,17 +350,18 @@ class Disturbed:
     rig: Rig
     number: int
     draw: random.Random
-    what: str = ""
-    moment: str = ""
+    strikes: list["Strike"] = field(default_factory=list)
+    killed: list[str] = field(default_factory=list)
+    """What was killed so far; the strikes behind it are not reached."""
     resident: bool = False
     code: int | None = None
-    acted: bool = False
     problems: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         place = "resident" if self.resident else "own Java"
-        hit = "" if self.acted else ", not reached"
-        return f"{self.number}: {self.what}, {self.moment}{hit}, {place} -> {self.code}"
+        hit, missed = self.strikes[: len(self.killed)], self.strikes[len(self.killed) :]
+        not_reached = "".join(f", not reached: {each}" for each in missed)
+        return f"{self.number}: {', '.join(map(str, hit))}{not_reached}, {place} -> {self.code}"
 
     def play(self) -> None:
         """Let a file arrive, apply with a kill, and check what is there."""
@@ -328,9 +373,12 @@ class Disturbed:
         self._hold(code == 0, f"the resident engine: {code}: {said[-1500:]}")
         before = {name: rig.rows(name) for name in _NAMES}
         _arrive(rig.project, self.number)
-        self.what = draw.choice(KILLS)
+        several = draw.choices(_OUTLIVED, k=draw.choice((0, 1, 2, 3)))
+        first, *more = *several, draw.choice(KILLS)
+        self.strikes = [Strike.draw(draw, first, rig.usual)]
+        self.strikes += (Strike.next(draw, what) for what in more)
         said = self._disturbed()
-        if not self.acted and rig.proxy.seen["any"]:
+        if not self.killed and rig.proxy.seen["any"]:
             rig.usual = rig.proxy.seen
         rig.mend()
         self._check_end(said)
@@ -359,36 +407,33 @@ class Disturbed:
             self.problems.append(problem)
 
     def _disturbed(self) -> str:
-        """Apply, and kill at the moment that is drawn."""
-        rig, draw, worker = self.rig, self.draw, self.draw.random()
-        held: list[subprocess.Popen[str]] = []
+        """Apply, and kill at the moments that are drawn."""
+        rig = self.rig
+        command: list[subprocess.Popen[str]] = []
 
         def act() -> None:
-            rig.kill(self.what, held[0], worker)
+            strike = self.strikes[len(self.killed)]
+            self.killed.append(strike.what)
+            rig.kill(strike.what, command[0], strike.worker)
+            expect()
 
-        if draw.random() < _BY_REQUEST or self.what == "line":
-            kind = draw.choice(tuple(_REQUESTS))
-            number = int(draw.random() * max(1, rig.usual[kind]))
-            where = draw.choice(_WHERE)
-            self.moment = f"{where} {kind} {number}"
-            held.append(rig.start("apply", "--yes", resident=self.resident))
-            rig.proxy.expect(_REQUESTS[kind], number, where, act)
-            self.code, said = _ended(held[0])
-            self.acted = rig.proxy.has_acted
+        def expect() -> None:
+            for strike in self.strikes[len(self.killed) : len(self.killed) + 1]:
+                rig.proxy.expect(_REQUESTS[strike.kind], strike.number, strike.where, act)
+
+        command.append(rig.start("apply", "--yes", resident=self.resident))
+        if self.strikes[0].kind:
+            expect()
         else:
-            after = draw.uniform(1, 12 if self.resident else 30)
-            self.moment = f"after {after:.1f} s"
-            held.append(rig.start("apply", "--yes", resident=self.resident))
             with suppress(subprocess.TimeoutExpired):
-                held[0].wait(after)
-            if held[0].returncode is None:
-                self.acted = True
+                command[0].wait(self.strikes[0].seconds)
+            if command[0].poll() is None:
                 act()
-            self.code, said = _ended(held[0])
+        self.code, said = _ended(command[0])
         return said
 
     def _check_end(self, said: str) -> None:
-        killed = self.what in {"coordinator", "both"} and self.acted
+        killed = bool({"coordinator", "both"} & set(self.killed))
         self._hold("Traceback" not in said and "error[internal]" not in said, said[-4000:])
         self._hold(
             self.code in {0, 1, 4} or (killed and self.code == -signal.SIGKILL), said[-3000:]
@@ -459,7 +504,7 @@ def clusters(
             played = Disturbed(rig, number, draw)
             played.play()
             done += 1
-            killed[played.what] += played.acted
+            killed.update(played.killed)
             ends[str(played.code)] += 1
             late = seconds is not None and time.monotonic() - began > seconds
             is_last = killed.total() >= kills or late
