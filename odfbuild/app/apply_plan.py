@@ -1,7 +1,6 @@
 """Execution of plans."""
 
 import os
-import sys
 from contextlib import suppress
 from dataclasses import replace
 from time import time_ns
@@ -11,7 +10,8 @@ from odfbuild.app.plan.changed_inputs import remember_accepted
 from odfbuild.app.plan.file_snapshot import ProjectChangedError, ProjectFiles
 from odfbuild.app.plan.make_plan import PlanRequest, plan_result
 from odfbuild.app.plan.sources import merges, planned_work
-from odfbuild.errors import Diagnostic, Level, OdfBuildError, ProjectErrors
+from odfbuild.app.plan.step_placement import kept_jobs, step_placement
+from odfbuild.errors import Level, OdfBuildError, ProjectErrors
 from odfbuild.executors.engine.registry import engine_of
 from odfbuild.executors.runs.openlineage.listener import openlineage_events
 from odfbuild.executors.testing.gate_checks import gate_of
@@ -23,7 +23,7 @@ from odfbuild.planner.plan.subset import touched
 from odfbuild.project.opened import Opened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from odfbuild.executors.engine.context import Site
@@ -145,7 +145,7 @@ def _run_and_record(
             settings = replace(settings, refused=refused)
         with openlineage_events(project, recording, events) as sink:
             report = run(plan, site, jobs=jobs, progress=sink.progress, settings=settings)
-        report = replace(report, notes=(*sink.notes, *_kept_jobs()))
+        report = replace(report, notes=(*sink.notes, *kept_jobs()))
     except KeyboardInterrupt:
         stopped = True
         raise
@@ -159,33 +159,13 @@ def _run_and_record(
     return report
 
 
-def _kept_jobs() -> tuple[Diagnostic, ...]:
-    """Return warnings of jobs that a store did not let odfbuild delete."""
-    if "odfbuild.executors.engine.objects.leftovers" not in sys.modules:  # there was no job
-        return ()
-    from odfbuild.executors.engine.objects.leftovers import kept_jobs
-
-    return kept_jobs()
-
-
 def _placement(
     project: Opened, plan: Plan, declared: "Sequence[Declared] | None"
 ) -> "Placement | None":
-    """Return where steps are carried out, by the definitions as they are; None if all are here."""
-    takes = any(each.steps is not None for each in project.config.engines.values())
-    if not takes or not any(isinstance(step.work, Transform) for step in plan.steps):
+    """Return where the steps of a plan are carried out; None if all are here."""
+    if not any(isinstance(step.work, Transform) for step in plan.steps):
         return None
-    from odfbuild.app.load_project import load
-    from odfbuild.executors.engine.contract.job.steps import placement_of
-
-    def tags() -> "Mapping[DatasetAlias, Collection[str]]":
-        known = declared
-        if known is None:
-            with suppress(ProjectErrors):  # those of a saved plan may be broken by now
-                known = load(project, partly=True).declared
-        return {each.alias: each.traits.tags for each in known or ()}
-
-    return placement_of(project, tags)
+    return step_placement(project, declared)
 
 
 def site_of(project: Opened, engine: "Engine") -> "Site":

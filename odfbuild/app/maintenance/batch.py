@@ -1,9 +1,12 @@
 """Batches of resets, compactions or rebuilds: worked out in order, then done one by one."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 
+from odfbuild.app.maintenance.rebuild_engines import rebuild_engines
 from odfbuild.app.maintenance.rewrite import (
+    CarriedOut,
     Compaction,
     PreparedRewrite,
     Rebuild,
@@ -14,10 +17,9 @@ from odfbuild.app.maintenance.rewrite import (
 )
 from odfbuild.app.plan.input_history import rewritten_inputs
 from odfbuild.errors import Level, OdfBuildError, ProjectErrors
-from odfbuild.executors.engine.registry import engine_of
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import SetTransform
-from odfbuild.odf.identity import DatasetId, Multihash
+from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.maintenance.batch import in_order
@@ -35,10 +37,10 @@ class PreparedAll:
 
 @dataclass(frozen=True, slots=True)
 class BatchOutcome:
-    """What became of a step: its new head, or its error, or the dataset that it had to wait for."""
+    """What became of a step: what it did, or its error, or the dataset that it had to wait for."""
 
     step: PreparedRewrite
-    head: Multihash | None = None
+    done: CarriedOut | None = None
     error: OdfBuildError | None = None
     waits_for: DatasetAlias | None = None
 
@@ -137,8 +139,7 @@ def carry_out_all(project: Opened, steps: Sequence[PreparedRewrite]) -> Iterator
     A rebuild waits for all that it reads: where that failed, it is left as it was.
     """
     failed: dict[DatasetId, DatasetAlias] = {}
-    engine = engine_of(project) if rebuilt_by(steps) else None
-    try:
+    with rebuild_engines(project) if rebuilt_by(steps) else nullcontext() as engines:
         for step in steps:
             housekeeping = step.housekeeping
             reads = inputs_of(step)
@@ -148,15 +149,12 @@ def carry_out_all(project: Opened, steps: Sequence[PreparedRewrite]) -> Iterator
                 yield BatchOutcome(step, waits_for=waits_for)
                 continue
             try:
-                head = carry_out(project, step, engine)
+                done = carry_out(project, step, engines)
             except OdfBuildError as error:
                 failed[housekeeping.id] = housekeeping.alias
                 yield BatchOutcome(step, error=error)
             else:
-                yield BatchOutcome(step, head=head)
-    finally:
-        if engine is not None:
-            engine.close()
+                yield BatchOutcome(step, done=done)
 
 
 def _planned_inputs(

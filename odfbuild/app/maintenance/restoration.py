@@ -1,10 +1,11 @@
 """Restoration of lost files of derivatives: which are lost, then inputs first."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from odfbuild.app.plan.step_placement import step_placement
 from odfbuild.errors import OdfBuildError
 from odfbuild.executors.engine.registry import engine_of, query_engines
 from odfbuild.executors.verify.run import inputs_first
@@ -63,32 +64,43 @@ def restorations(
 ) -> "Iterator[tuple[DatasetId, Restored]]":
     """Run the steps of lost files again and yield what became of each; `reencode` as in `restore`.
 
-    The engine is started for the first step that can be run.
+    The engine is started for the first step that can be run here.  Steps are run elsewhere if
+    `apply` would have that done.  Raises NotPermittedError.
     """
     from odfbuild.executors.process.interrupt import stoppable
+    from odfbuild.executors.transform.step_engines import StepEngines
     from odfbuild.executors.verify.restoration import foresee, restore
 
     engine = None
+    placement = step_placement(project) if _has_steps(losses) else None
+    engines = StepEngines(project.workspace, placement)
     try:
         with stoppable():
             for dataset, files in losses.files.items():
                 for _, group in groupby(files, key=lambda each: each.block):
                     lost = tuple(group)
-                    if lost[0].step is None:
+                    step = lost[0].step
+                    if step is None:
                         known = foresee(lost, losses.past, project.workspace)
                         yield from ((dataset, each) for each in known)
                         continue
                     if engine is None:
                         engine = engine_of(project)
-                        engine.prepare(
-                            queries=query_engines(lost[0].step.before.transform), merges=False
-                        )
-                    found = restore(lost, losses.past, engine, project.workspace, reencode=reencode)
-                    yield from ((dataset, each) for each in found)
+                        made = step.before.transform
+                        here = None if engines.takes(dataset, made) else made
+                        engine.prepare(queries=query_engines(here), merges=False)
+                    own = engines.of(dataset, engine)
+                    found = restore(lost, losses.past, own, project.workspace, reencode=reencode)
+                    yield from ((dataset, replace(each, place=own.place)) for each in found)
     except BaseException:
         if engine is not None:
             engine.cancel()
+        engines.cancel()
         raise
     finally:
         if engine is not None:
             engine.close()
+
+
+def _has_steps(losses: Losses) -> bool:
+    return any(each.step is not None for files in losses.files.values() for each in files)

@@ -7,6 +7,7 @@ from functools import partial
 from time import time_ns
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from odfbuild.app.maintenance.rebuild_engines import RebuildEngines, rebuild_engines
 from odfbuild.errors import PlanError
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import DatasetKind, MetadataEvent
@@ -45,8 +46,7 @@ from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.app.maintenance.full_rebuild import NewChain
-    from odfbuild.executors.engine.context import Site
-    from odfbuild.executors.engine.registry import EnginesByName
+    from odfbuild.executors.engine.context import Round, Site
     from odfbuild.planner.declared import Declared
 
 
@@ -171,30 +171,43 @@ def check_files(
                 all_files(read, owner=f"the input {given.alias or given.dataset_ref}")
 
 
+@dataclass(frozen=True, slots=True)
+class CarriedOut:
+    """The new head of a dataset; `place` is the engine elsewhere that made its rows, if one did."""
+
+    head: Multihash
+    place: str | None = None
+
+
 def carry_out(
-    project: Opened, prepared: PreparedRewrite, engine: "EnginesByName | None" = None
-) -> Multihash:
-    """Do what was prepared and return the new head; without an engine, one is started if needed.
+    project: Opened, prepared: PreparedRewrite, engines: RebuildEngines | None = None
+) -> CarriedOut:
+    """Do what was prepared; without engines, some are opened if needed.
 
     Raises HeadMovedError, with nothing done, when the dataset moved since.  A rebuild that fails
     leaves the dataset as it was, and raises the error of its step.
     """
+    if engines is None and prepared.housekeeping.work == REBUILD:
+        with rebuild_engines(project) as opened:
+            return carry_out(project, prepared, opened)
     housekeeping = prepared.housekeeping
     dataset = project.workspace.dataset(housekeeping.id)
+    place = None
     if prepared.rewrite is None:
         assert housekeeping.head is not None  # noqa: S101 - a reset knows where it goes
         head = housekeeping.head
         dataset.set_head(head, prepared.on.head)
     else:
         rebuilds = housekeeping.work == REBUILD
-        place = dataset.aside() if rebuilds else dataset
+        written = dataset.aside() if rebuilds else dataset
         noting = _files_noted(project, prepared)
-        head = _rewritten(project, place, prepared.rewrite, prepared.on, noting).head
-        if rebuilds:
-            head = _made_anew(project, place, engine, prepared) or head
+        head = _rewritten(project, written, prepared.rewrite, prepared.on, noting).head
+        if engines is not None and rebuilds:
+            made = _made_anew(project, written, engines, prepared)
+            head, place = (head, None) if made is None else (made.head, made.place)
             dataset.set_head(head, prepared.on.head)
     record_applied(project.workspace, {housekeeping.alias: "ok"})
-    return head
+    return CarriedOut(head, place)
 
 
 def _files_noted(project: Opened, prepared: PreparedRewrite) -> NoteState | None:
@@ -224,29 +237,30 @@ def _rewritten(
 
 
 def _made_anew(
-    project: Opened, dataset: Dataset, lent: "EnginesByName | None", prepared: PreparedRewrite
-) -> Multihash | None:
+    project: Opened, dataset: Dataset, engines: RebuildEngines, prepared: PreparedRewrite
+) -> CarriedOut | None:
     """Run the step of a dataset without data; return the new head, None if nothing was made.
 
     Raises EmptySourceError if a root had records and would have none.
     """
     from odfbuild.app.apply_plan import site_of
-    from odfbuild.executors.engine.registry import engine_of
     from odfbuild.executors.transform.step import transform
 
-    engine = lent or engine_of(project)
+    chain = prepared.chain
+    site = replace(site_of(project, engines.engine), placement=engines.placement)
+    rounds: list[Round] = []
     try:
-        engine.prepare()
-        if prepared.chain is not None and prepared.chain.transform is None:
-            return _read_anew(site_of(project, engine), dataset, prepared, prepared.chain)
-        made = transform(site_of(project, engine), dataset, lambda _: None)
-        return None if made is None else made.head
+        engines.prepare(
+            prepared.housekeeping.alias,
+            prepared.on.transform if chain is None else chain.transform,
+        )
+        if chain is not None and chain.transform is None:
+            return CarriedOut(_read_anew(site, dataset, prepared, chain))
+        made = transform(site, dataset, rounds.append)
     except BaseException:
-        engine.cancel()
+        site.cancel()
         raise
-    finally:
-        if lent is None:
-            engine.close()
+    return None if made is None else CarriedOut(made.head, rounds[-1].place)
 
 
 def _read_anew(

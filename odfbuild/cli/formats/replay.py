@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ def checked_lines(name: str, width: int, checked: Checked) -> Iterator[str]:
     mark = "ok" if checked.passed else "FAILED"
     note = f", {found.reencoded:,} encoded again" if found.reencoded else ""
     full = checked.recomputed
-    computed = ", computed in full" if full is not None and full.untried is None else ""
+    computed = f", computed in full{_by(full.place)}" if full and full.untried is None else ""
     yield (
         f"{name:<{width}}  {mark:<6}  {found.blocks:>6,} blocks  {found.files:>6,} files"
         f"  {found.bytes:>14,} bytes{note}{_count(checked.replayed)}{computed}"
@@ -79,7 +80,17 @@ def _count(replayed: Sequence[Replayed]) -> str:
         return ""
     tried = sum(each.untried is None for each in replayed)
     of = "" if tried == len(replayed) else f" of {len(replayed):,}"
-    return f", {tried:,}{of} {'step' if len(replayed) == 1 else 'steps'} run again"
+    there = Counter(each.place for each in replayed if each.place is not None)
+    if len(there) == 1 and there.total() == tried:
+        by = _by(*there)
+    else:
+        by = "".join(f", {number:,}{_by(place)[1:]}" for place, number in there.items())
+    return f", {tried:,}{of} {'step' if len(replayed) == 1 else 'steps'} run again{by}"
+
+
+def _by(place: str | None) -> str:
+    """Return what is said of a step that another engine carried out."""
+    return "" if place is None else f", by {place}"
 
 
 def _steps(count: int) -> str:
@@ -133,6 +144,7 @@ def _recomputed_json(recomputed: Recomputed) -> Mapping[str, Any]:
         "first_surplus": plain_row(recomputed.surplus),
         "first_missing": plain_row(recomputed.missing),
         "not_run": recomputed.untried,
+        **_place_json(recomputed.place),
     }
 
 
@@ -154,7 +166,12 @@ def replayed_json(replayed: Replayed) -> Mapping[str, Any]:
             "computed": plain_row(row.computed),
         },
         "not_run": replayed.untried,
+        **_place_json(replayed.place),
     }
+
+
+def _place_json(place: str | None) -> Mapping[str, str]:
+    return {} if place is None else {"place": place}
 
 
 def json_text(document: Mapping[str, Any]) -> str:

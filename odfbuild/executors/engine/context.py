@@ -9,6 +9,7 @@ from odfbuild.executors.data.frames import Frame, ReadAmount
 from odfbuild.executors.engine.protocol import Engine, TransformWork
 from odfbuild.host.permissions import UNLIMITED, Permissions
 from odfbuild.odf.chain.state import ChainState
+from odfbuild.odf.events import TransformSql
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.state.workspace import Workspace
@@ -42,6 +43,9 @@ class StepPlacement(Protocol):
 
     def place(self, target: "DatasetAlias", work: TransformWork) -> tuple[str, RemoteEngine] | None:
         """Return the name of an engine, and what carries out the step; None if that is here."""
+
+    def takes(self, target: "DatasetAlias", transform: TransformSql) -> bool:
+        """Tell whether all steps of a dataset are carried out elsewhere, however large."""
 
     def cancel(self) -> None:
         """End all that runs elsewhere."""

@@ -14,8 +14,8 @@ from typing import Any
 from odfbuild.errors import OdfBuildError
 from odfbuild.executors.data.python_values import python_rows
 from odfbuild.executors.data.seal import Sealed
+from odfbuild.executors.engine.context import StepEngine
 from odfbuild.executors.engine.protocol import (
-    Engine,
     TransformInputFrame,
     TransformWork,
     query_input,
@@ -44,7 +44,8 @@ class Recomputed:
 
     `findings` say what does not hold, none if all does; `surplus` is the first row that stands and
     that the query does not give, `missing` the first that it gives and that does not stand.
-    `untried` says why it cannot be asked of this dataset, which is no finding.
+    `untried` says why it cannot be asked of this dataset, which is no finding.  `place` is as of
+    a step.
     """
 
     block: Multihash
@@ -53,6 +54,7 @@ class Recomputed:
     surplus: Mapping[str, Any] | None = None
     missing: Mapping[str, Any] | None = None
     untried: str | None = None
+    place: str | None = None
 
 
 def _query(step: RecordedStep, past: RecordedHistories) -> Query | None:
@@ -93,7 +95,7 @@ def _reason_not_to_try(
 
 
 def recompute(
-    step: RecordedStep, past: RecordedHistories, engine: Engine | None, workspace: Workspace
+    step: RecordedStep, past: RecordedHistories, engine: StepEngine | None, workspace: Workspace
 ) -> Recomputed:
     """Compare what stands after a step with its query in full; what goes wrong is a finding.
 
@@ -111,7 +113,7 @@ def recompute(
 
 
 def _compare(
-    query: Query, step: RecordedStep, past: RecordedHistories, engine: Engine, staging: Path
+    query: Query, step: RecordedStep, past: RecordedHistories, engine: StepEngine, staging: Path
 ) -> Recomputed:
     inputs = inputs_then(step, past)
     output = past.slices(step.dataset, step.after.head)

@@ -14,7 +14,8 @@ from odfbuild.errors import OdfBuildError, StateError
 from odfbuild.executors.data.checks.verified_files import data_files
 from odfbuild.executors.data.rows import DifferingRow, first_difference
 from odfbuild.executors.data.seal import Sealed
-from odfbuild.executors.engine.protocol import Engine, TransformWork, engine_version
+from odfbuild.executors.engine.context import StepEngine
+from odfbuild.executors.engine.protocol import TransformWork, engine_version
 from odfbuild.executors.transform.checkpoint import checkpoint_of_step
 from odfbuild.executors.transform.step import (
     FilesOf,
@@ -90,7 +91,8 @@ class Replayed:
     """The outcome of running a step again.
 
     `findings` say what does not hold, none if all does; `row` is the first that differs; `untried`
-    says why the step cannot be rerun here, which is no finding.
+    says why the step cannot be rerun here, which is no finding.  `place` is the engine elsewhere
+    that ran it, None if that was done here.
     """
 
     block: Multihash
@@ -99,6 +101,7 @@ class Replayed:
     findings: tuple[str, ...] = ()
     row: DifferingRow | None = None
     untried: str | None = None
+    place: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +189,7 @@ def _upgrade_reason(step: RecordedStep, made: SetTransform) -> str | None:
 def replay(
     step: RecordedStep,
     past: RecordedHistories,
-    engine: Engine | None,
+    engine: StepEngine | None,
     workspace: Workspace,
     *,
     anyway: bool = False,
@@ -228,7 +231,7 @@ def _outcome(
 
 
 def _compare(
-    step: RecordedStep, past: RecordedHistories, engine: Engine, staging: Path
+    step: RecordedStep, past: RecordedHistories, engine: StepEngine, staging: Path
 ) -> tuple[tuple[str, ...], DifferingRow | None]:
     inputs = inputs_then(step, past)
     findings = list(_watermark_findings(step, inputs))
@@ -253,7 +256,7 @@ Remade: TypeAlias = "tuple[Path, Multihash | None] | None"
 
 
 def remade(
-    step: RecordedStep, past: RecordedHistories, engine: Engine, staging: Path
+    step: RecordedStep, past: RecordedHistories, engine: StepEngine, staging: Path
 ) -> tuple[Remade, Remade]:
     """Run a step again and return the slice and the checkpoint that it gives, in `staging`.
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from odfbuild.errors import OdfBuildError
 from odfbuild.executors.data.checks.files import file_problems
-from odfbuild.executors.engine.protocol import Engine
+from odfbuild.executors.engine.context import StepEngine
 from odfbuild.executors.verify.history import History, RecordedHistories
 from odfbuild.executors.verify.replay import (
     RecordedStep,
@@ -72,11 +72,15 @@ class RestorationOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """A lost file and what became of it; `why` says why it could not be restored."""
+    """A lost file and what became of it; `why` says why it could not be restored.
+
+    `place` is the engine elsewhere that ran its step, None if that was done here.
+    """
 
     lost: LostFile
     outcome: RestorationOutcome
     why: str | None = None
+    place: str | None = None
 
 
 def lost_files(history: History) -> tuple[LostFile, ...]:
@@ -139,7 +143,7 @@ def foresee(
 def restore(
     lost: Sequence[LostFile],
     past: RecordedHistories,
-    engine: Engine,
+    engine: StepEngine,
     workspace: Workspace,
     *,
     reencode: bool = False,

@@ -24,6 +24,7 @@ from odfbuild.state.remote.errors import UnreachableRepositoryError
 from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
+    from odfbuild.executors.engine.context import StepPlacement
     from odfbuild.executors.engine.protocol import Engine
     from odfbuild.executors.verify.chain import Fault, Verified
     from odfbuild.executors.verify.history import RecordedHistories
@@ -58,7 +59,8 @@ class Verification:
 
     `recompute` compares what stands with the query in full.  Without `since` all blocks are looked
     at.  With `head`, the one dataset must end with that block; with `accept_head`, heads may be
-    others than those that were seen last.  With `signatures`, heads must be signed.
+    others than those that were seen last.  With `signatures`, heads must be signed.  `placement`
+    says which steps are run elsewhere, None if none is.
     """
 
     replay: bool = False
@@ -69,6 +71,7 @@ class Verification:
     head: Multihash | None = None
     accept_head: bool = False
     signatures: bool = False
+    placement: "StepPlacement | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +171,15 @@ def _verified_once(
     look = partial(_look, project, asked, inputs, turns)
     in_full = [step for step in last.values() if step]
     with (
-        replaying(project, past, steps, asked.jobs, in_full=in_full, turns=turns) as run,
+        replaying(
+            project,
+            past,
+            steps,
+            asked.jobs,
+            in_full=in_full,
+            turns=turns,
+            placement=asked.placement,
+        ) as run,
         _looks(project, run.pool, turns, ordered, look) as looks,
     ):
         again = {each: run.submit(steps[each]) for each in ordered}
@@ -492,27 +503,38 @@ def replaying(
     anyway: bool = False,
     in_full: "Sequence[RecordedStep]" = (),
     turns: AbstractContextManager[object] | None = None,
+    placement: "StepPlacement | None" = None,
 ) -> Iterator[VerificationPool]:
     """Give so many threads; what is not done yet is given up on an error.
 
     With `anyway` also steps of another version of the engine are run.  `in_full` are the steps
     after which the rows that stand may be compared with the query in full.  Each is done within
-    `turns`, which others may take too.
+    `turns`, which others may take too.  `placement` says which are run elsewhere.
     """
     from odfbuild.executors.process.interrupt import stop, stoppable
+    from odfbuild.executors.transform.step_engines import StepEngines
     from odfbuild.executors.verify.recompute import recompute
     from odfbuild.executors.verify.replay import refusal, replay
 
     every = [step for each in steps.values() for step in each]
     runs = [step for step in every if refusal(step, anyway=anyway) is None]
     runs += [step for step in in_full if refusal(step, anyway=True) is None]
-    with _engine(project, runs) as engine, stoppable():
+    workspace, engines = project.workspace, StepEngines(project.workspace, placement)
+    here = [step for step in runs if not engines.takes(step.dataset.id, step.before.transform)]
+    with _engine(project, here, is_needed=bool(runs)) as engine, stoppable():
         pool = ThreadPoolExecutor(jobs, "verify")
-        again = partial(
-            replay, past=past, engine=engine, workspace=project.workspace, anyway=anyway
-        )
+
+        def again(step: "RecordedStep") -> "Replayed":
+            own = None if engine is None else engines.of(step.dataset.id, engine)
+            found = replay(step, past, own, workspace, anyway=anyway)
+            return found if own is None else replace(found, place=own.place)
+
+        def full(step: "RecordedStep") -> "Recomputed":
+            own = None if engine is None else engines.of(step.dataset.id, engine)
+            found = recompute(step, past, own, workspace)
+            return found if own is None else replace(found, place=own.place)
+
         try:
-            full = partial(recompute, past=past, engine=engine, workspace=project.workspace)
             turn = turns or nullcontext()
             yield VerificationPool(
                 pool, partial(_within, turn, again), partial(_within, turn, full)
@@ -521,6 +543,7 @@ def replaying(
             stop()
             if engine is not None:
                 engine.cancel()
+            engines.cancel()
             raise
         finally:
             pool.shutdown(cancel_futures=True)
@@ -534,9 +557,11 @@ def _within(
 
 
 @contextmanager
-def _engine(project: Opened, steps: "Sequence[RecordedStep]") -> "Iterator[Engine | None]":
-    """Give an engine that runs these steps, and none for no steps."""
-    if not steps:
+def _engine(
+    project: Opened, steps: "Sequence[RecordedStep]", *, is_needed: bool
+) -> "Iterator[Engine | None]":
+    """Give an engine, started for these steps, if one `is_needed`."""
+    if not is_needed:
         yield None
         return
     engine = engine_of(project)

@@ -18,6 +18,7 @@ from odfbuild.app.maintenance.batch import (
     rebuilt_by,
 )
 from odfbuild.app.maintenance.rewrite import (
+    CarriedOut,
     Compaction,
     PreparedRewrite,
     Rebuild,
@@ -34,6 +35,7 @@ from odfbuild.cli.arguments.project import open_given
 from odfbuild.cli.arguments.selection import chosen_existing
 from odfbuild.cli.consent import confirm, refuse_unplanned
 from odfbuild.cli.render.diagnostics import render_diagnostics
+from odfbuild.cli.render.kept_jobs import report_kept_jobs
 from odfbuild.cli.reservation import Reservation, reservation
 from odfbuild.cli.saved import print_saved, save_nothing, save_plan
 from odfbuild.cli.terminal.console import hint
@@ -202,11 +204,17 @@ def _do_saved(project: app.Opened, saved: HousekeepingPlan, name: str, wish: Wis
 
 
 def _done(project: app.Opened, prepared: PreparedRewrite, *, as_json: bool) -> int:
-    head = carry_out(project, prepared)
-    housekeeping = prepared.housekeeping
+    done = carry_out(project, prepared)
     out = sys.stderr if as_json else sys.stdout
-    out.write(f"\n{housekeeping.alias}  {head}  (was {housekeeping.based_on})\n")
+    out.write(_done_line(prepared, done))
+    report_kept_jobs()
     return exits.DONE
+
+
+def _done_line(prepared: PreparedRewrite, done: CarriedOut) -> str:
+    housekeeping = prepared.housekeeping
+    there = "" if done.place is None else f", by {done.place}"
+    return f"\n{housekeeping.alias}  {done.head}  (was {housekeeping.based_on}){there}\n"
 
 
 def idle_text(wish: Wish) -> str:
@@ -399,14 +407,15 @@ def _all_done(project: app.Opened, steps: Sequence[PreparedRewrite], *, as_json:
     try:
         for each in carry_out_all(project, steps):
             housekeeping = each.step.housekeeping
-            if each.head is not None:
+            if each.done is not None:
                 del left[housekeeping.alias]
-                out.write(f"\n{housekeeping.alias}  {each.head}  (was {housekeeping.based_on})\n")
+                out.write(_done_line(each.step, each.done))
                 out.flush()
             elif each.error is not None:
                 failed.append(each)
                 sys.stderr.write(f"{render_diagnostics(each.error.diagnostics())}\n")
     finally:
+        report_kept_jobs()
         if left:
             sys.stderr.write(f"Not done: {_shortened_list(list(left))}.\n")
             rebuilt = [

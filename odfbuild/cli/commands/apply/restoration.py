@@ -10,6 +10,7 @@ from odfbuild.app.maintenance.restoration import Losses, find_losses, foreseen, 
 from odfbuild.cli import exits
 from odfbuild.cli.arguments.context import ProjectArguments
 from odfbuild.cli.arguments.project import open_given
+from odfbuild.cli.render.kept_jobs import report_kept_jobs
 from odfbuild.cli.render.words import count
 from odfbuild.cli.terminal.console import printable, printable_json
 from odfbuild.values import dataclass
@@ -62,6 +63,7 @@ def restore_selected(
         if not as_json:
             sys.stdout.write(_line(found[-1], dry_run=dry_run))
             sys.stdout.flush()
+    report_kept_jobs()
     if as_json:
         sys.stdout.write(_json(found, losses, names, dry_run=dry_run))
     else:
@@ -82,7 +84,8 @@ def _line(found: _LostFile, *, dry_run: bool) -> str:
     if dry_run:
         return f"{line}\n"
     note = ", encoded again" if restored.outcome == "reencoded" else ""
-    return f"{line}, restored{note}\n"
+    there = "" if restored.place is None else f", by {restored.place}"
+    return f"{line}, restored{note}{there}\n"
 
 
 def _conclude(
@@ -158,4 +161,4 @@ def _json_file(found: _LostFile, *, dry_run: bool) -> Mapping[str, Any]:
         "found": "damaged" if lost.is_damaged else "missing",
         "outcome": None if dry_run and found.is_restored else str(restored.outcome),
         "why": restored.why,
-    }
+    } | ({} if restored.place is None else {"place": restored.place})

@@ -23,7 +23,9 @@ from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild import app
+    from odfbuild.executors.engine.contract.job.steps import Placement
     from odfbuild.executors.verify.run import Checked, Since
+    from odfbuild.project.load import Project
 
 _REPORTS = {"junit": "a test case for each dataset", "json": "what -o json prints"}
 _MEANING = "it is the system time, or a block, after which data is verified"
@@ -47,6 +49,14 @@ def verify(
             "--recompute",
             help="Run the query of every derivative once over all rows that it has read, and "
             "compare the result with its current rows.",
+        ),
+    ] = False,
+    placed: Annotated[
+        bool,
+        typer.Option(
+            "--placed",
+            help="With --replay or --recompute: run steps where apply would, by `steps` of "
+            "`engines` in odfbuild.yaml. Their rows are then trusted to those machines, too.",
         ),
     ] = False,
     recursive: Annotated[
@@ -100,9 +110,12 @@ def verify(
     """Check that blocks, files and rows are as recorded. Includes hashes, links and rules."""
     from odfbuild.cli.arguments.selection import chosen_readable
     from odfbuild.cli.files import parse_reports
+    from odfbuild.cli.render.kept_jobs import report_kept_jobs
     from odfbuild.cli.unreadable import read_code
     from odfbuild.executors.verify.run import Verification, verify_datasets
 
+    if placed and not (replay or recompute):
+        raise typer.BadParameter("--placed needs --replay or --recompute")
     reports = parse_reports(report or (), _REPORTS)
     project = open_given(given)
     project.workspace.read_anew()
@@ -118,6 +131,7 @@ def verify(
         head=_pinned_head(chosen, head, recursive=recursive),
         accept_head=accept_head,
         signatures=signatures,
+        placement=_placement(project, loaded) if placed else None,
     )
     shown = known if recursive else chosen
     names = {known[name]: name for name in shown}
@@ -125,6 +139,7 @@ def verify(
     verified = verify_datasets(project, ids, asked, say=lambda text: hint(f"{text}\n"))
     found = _without_gone(verified, names)
     every = list(_WRITERS[output](found, _VerifyRequest(project, names, len(chosen))))
+    report_kept_jobs()
     if (problem := project.workspace.seen.problem) is not None:
         hint(f"the seen heads are not recorded: {problem}\n")
     for format, text in (("json", _json_text), ("junit", _junit_text)):
@@ -133,6 +148,12 @@ def verify(
     whole = selection or exclude or not project.workspace.damage()
     holds = whole and all(each.passed for each in every)
     return read_code(loaded) if holds else exits.NOT_VERIFIED
+
+
+def _placement(project: app.Opened, loaded: Project | None) -> Placement | None:
+    from odfbuild.app.plan.step_placement import step_placement
+
+    return step_placement(project, None if loaded is None else loaded.declared)
 
 
 def _without_gone(found: Iterator[Checked], names: Names) -> Iterator[Checked]:
