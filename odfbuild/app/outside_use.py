@@ -119,11 +119,11 @@ def _of_settings(config: Config, target: str, root: Path) -> Iterator[tuple[str,
     if chosen.spark.master is not None and not chosen.spark.master.startswith("local"):
         yield "master", chosen.spark.master
         if chosen.spark.objects is not None:
-            yield "master", chosen.spark.objects
+            yield "store", chosen.spark.objects
     for engine in config.engines.values():
         yield ("engine", engine.address) if engine.image is None else ("container", engine.image)
         if engine.objects is not None:
-            yield "engine", engine.objects
+            yield "store", engine.objects
     if chosen.workspace.startswith("/") or ".." in chosen.workspace.split("/"):
         yield "workspace", chosen.workspace
     elif (root / chosen.workspace).is_symlink():

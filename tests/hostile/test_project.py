@@ -563,7 +563,7 @@ def test_a_plan_lists_what_lies_outside_of_the_project(make: Make, tmp_path: Pat
     assert asked == {
         ("env", "LANG"), ("env", "OL"), ("env", "PW"), ("env", "K"), ("env", "T"),
         ("host", "ol.example"), ("host", "h.example"), ("master", "spark://m.example:1"),
-        ("master", "s3://files"), ("pipe", "sh -c cat; id"), ("container", "i.example/x"),
+        ("store", "s3://files"), ("pipe", "sh -c cat; id"), ("container", "i.example/x"),
         ("path", "../data/*.csv"),
     }  # fmt: skip
     for form in ("text", "markdown"):

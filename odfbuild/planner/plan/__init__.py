@@ -142,8 +142,8 @@ class GitState:
 class OutsideUse:
     """Something outside of the project that it asks for, and the datasets that do.
 
-    `kind` is env, path, host, pipe, container, engine, python, master, workspace or unknown;
-    without datasets it is the project file that asks.
+    `kind` is env, path, host, pipe, container, engine, python, master, store, workspace or
+    unknown; without datasets it is the project file that asks.
     """
 
     kind: str
