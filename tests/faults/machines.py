@@ -37,6 +37,7 @@ from typing import Any
 from unittest import mock
 
 import odfbuild
+from odfbuild.app.maintenance import collection
 from odfbuild.cli import reservation
 from odfbuild.cli.main import main as main_of_commands
 from odfbuild.state import lease
@@ -117,7 +118,7 @@ class Machine:
         if not self._leased:
             mock.patch.object(reservation, "take_lease", _no_lease).start()
         # to gc, what came before the round is a day old
-        mock.patch.object(bucket_workspace, "now_of", lambda _: self._moment + _DAY).start()
+        mock.patch.object(collection, "earlier_now", lambda _: self._moment + _DAY).start()
 
     def said(self, *arguments: str) -> tuple[object, str]:
         """Run a command in this process, which is the machine's; return its code and stderr."""

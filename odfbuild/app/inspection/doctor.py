@@ -157,13 +157,17 @@ def _store(project: Opened) -> Iterator[Checkup]:
     ahead = time_ns() / 1e9 - workspace.now()
     if abs(ahead) > _AHEAD:
         what = f"the clock here is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} that "
-        yield Checkup("store", Health.WARN, f"{what}of the store", "set the clock of this machine")
+        fix = "set the one that is wrong; ages of objects and leases are by that of the store"
+        yield Checkup("store", Health.WARN, f"{what}of the store", fix)
     for note in workspace.leases.notes():
         by = ", ".join(f"{name} {value}" for name, value in note.holder.items() if name in _WHO)
         name = visible(note.name)
-        said = f"{name} is held: {visible(by)}; renewed {note.age:.0f} s ago"
-        if note.is_stale:
-            fix = f"the next run takes it over; to release it now: odfbuild unlock {name}"
+        said = f"{name} is held: {visible(by)}; renewed {note.renewed}"
+        if note.is_stale or note.is_of_later:
+            then = "the next run takes it over" + (
+                ", two minutes later" if note.is_of_later else ""
+            )
+            fix = f"{then}; to release it now: odfbuild unlock {name}"
             yield Checkup("leases", Health.WARN, said, fix)
         else:
             yield _ok("leases", said)

@@ -92,7 +92,7 @@ def collect_garbage(project: Opened, wanted: Collection) -> Collected:
 def _collect(project: Opened, wanted: Collection) -> Collected:
     workspace = project.workspace
     names = workspace.aliases()
-    before = workspace.now() - wanted.age
+    before = earlier_now(workspace) - wanted.age
     reads = dict(workspace.each_listed(chain_reads))
     broken = names.keys() - {id for id, each in reads.items() if each.has_head}
     broken |= {id for id in workspace.damage() if isinstance(id, DatasetId)}
@@ -130,6 +130,14 @@ def _collect(project: Opened, wanted: Collection) -> Collected:
     return Collected(
         datasets=freed, names=names, unnamed=kept, leftovers=left, runs=runs, jobs=jobs
     )
+
+
+def earlier_now(workspace: Workspace) -> float:
+    """Return the time by the clock that is behind: that of objects, or that of this machine.
+
+    Where the clock of a store is set ahead, what runs stored before is not as old as it says.
+    """
+    return min(workspace.now(), time.time())
 
 
 def _freed_jobs(project: Opened, wanted: Collection) -> "tuple[FreedJobs, ...]":

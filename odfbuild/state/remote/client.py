@@ -26,6 +26,14 @@ class StoredObject:
     touched: float
     tag: str | None
 
+    def was_written_since(self, listed: "StoredObject") -> bool:
+        """Tell whether an object was written again after it was listed.
+
+        The clock of the store may have been set back meanwhile.  A list may have parts of seconds
+        where a head has whole ones.
+        """
+        return self.touched > listed.touched or self.touched < listed.touched - 1
+
 
 @dataclass(frozen=True, slots=True)
 class TaggedBytes:

@@ -4,7 +4,9 @@
 
 A lease is created, renewed every third of its period, and stolen once the store's clock says that
 it was not renewed for two periods: clocks of machines do not matter.  Nothing rests on it but time.
-An object that is no note of ours is a lease of nobody in particular.
+One that was renewed at a time which is still to come, as the store's clock was set back, is written
+again by who finds it, so that two periods count from then.  An object that is no note of ours is a
+lease of nobody in particular.
 """
 
 import json
@@ -18,7 +20,7 @@ from typing import Final
 
 from odfbuild.errors import StateError
 from odfbuild.host.json_text import parse_json
-from odfbuild.state.remote.client import ObjectClient, StoredObject, side_by_side
+from odfbuild.state.remote.client import ObjectClient, StoredObject, TaggedBytes, side_by_side
 from odfbuild.state.remote.errors import BrokenSourceError
 from odfbuild.values import dataclass
 
@@ -26,11 +28,15 @@ PREFIX: Final = "leases/"
 PERIOD: Final = 60.0  # seconds
 CLOCK: Final = "leases/.clock"
 LARGEST: Final = 4_096  # bytes
+_INACCURACY: Final = 5.0  # seconds by which the times of two objects of a store may be wrong
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseNote:
-    """Who has a lease, as they wrote it, and how many seconds ago they renewed it."""
+    """Who has a lease, as they wrote it, and how many seconds ago they renewed it.
+
+    That is negative if the clock of the store was set back since.
+    """
 
     name: str
     holder: Mapping[str, object]
@@ -40,14 +46,29 @@ class LeaseNote:
     def is_stale(self) -> bool:
         return self.age > 2 * PERIOD
 
+    @property
+    def is_of_later(self) -> bool:
+        """Tell whether it was renewed at a time that is still to come."""
+        return self.age < -_INACCURACY
 
-def now_of(client: ObjectClient) -> float:
-    """Return the time by the clock of a store, in seconds since 1970; needs leave to write."""
-    client.put(CLOCK, b"")
-    found = client.facts(CLOCK)
+    @property
+    def renewed(self) -> str:
+        """Return when it was renewed, in words."""
+        if self.is_of_later:
+            return f"before the clock of the store was set back by {-self.age:.0f} s or more"
+        return f"{max(0.0, self.age):.0f} s ago"
+
+
+def now_of(client: ObjectClient, key: str = CLOCK) -> float:
+    """Return the time by the clock of a store, in seconds since 1970; needs leave to write.
+
+    That is when the object `key` was written, which is written now.
+    """
+    client.put(key, b"")
+    found = client.facts(key)
     if found is None:
         raise StateError(
-            what=f"{client.place}{CLOCK} was written, but does not exist",
+            what=f"{client.place}{key} was written, but does not exist",
             why="the clock of a store is read from the metadata of an object",
             fix="try again; if it persists, the store is not reliable",
         )
@@ -80,6 +101,8 @@ class BucketLeases:
         if not self._set(key, None, data):
             seen = self._text(key)
             note = self.note(name)
+            if note is not None and note.is_of_later:
+                self.write_again(name)
             if note is None or not note.is_stale or seen is None:
                 return False
             if len(seen) > LARGEST:
@@ -101,7 +124,7 @@ class BucketLeases:
         data = None if facts is None or not facts.size else self._text(key)
         if facts is None or not data:
             return None
-        return LeaseNote(name, _holder(data), max(0.0, now_of(self._client) - facts.touched))
+        return LeaseNote(name, _holder(data), now_of(self._client) - facts.touched)
 
     def notes(self) -> tuple[LeaseNote, ...]:
         """Return all leases that there are, be they renewed or not."""
@@ -112,7 +135,7 @@ class BucketLeases:
 
         def note(of: StoredObject) -> LeaseNote | None:
             data = self._text(of.key)
-            name, age = of.key.removeprefix(PREFIX), max(0.0, now - of.touched)
+            name, age = of.key.removeprefix(PREFIX), now - of.touched
             return LeaseNote(name, _holder(data), age) if data else None
 
         return tuple(each for each in side_by_side(there, note) if each is not None)
@@ -159,6 +182,18 @@ class BucketLeases:
             self._client.put(PREFIX + name, b"")
             return True
         return self._client.swap(PREFIX + name, lambda now: now == found, b"") is None
+
+    def write_again(self, name: str) -> None:
+        """Have a lease count from now, unless its holder renews it meanwhile."""
+        key = PREFIX + name
+        try:
+            found = self._client.look(key, LARGEST, None)
+        except BrokenSourceError:
+            self._client.put(key, _note({}))
+            return
+        if isinstance(found, TaggedBytes) and found.data and found.tag is not None:
+            with suppress(FileExistsError):
+                self._client.put(key, found.data, {"e_tag": found.tag})
 
     def _text(self, key: str) -> bytes | None:
         """Return what a lease holds, None if there is none; of a larger object, a longer text."""

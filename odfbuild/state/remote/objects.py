@@ -344,7 +344,7 @@ class BucketObjects:
     def _remove(self, hash: Multihash) -> None:
         key, listed = self.key(hash), self._listed.get(hash)
         now = self._client.facts(key)
-        if now is not None and (listed is None or now.touched <= listed.touched):
+        if now is not None and (listed is None or not now.was_written_since(listed)):
             self._client.delete(key)
 
     @property

@@ -153,6 +153,8 @@ class BucketWorkspace(Workspace):
             note = self.leases.note(COLLECTING)
             if note is None or note.is_stale:
                 return
+            if note.is_of_later:
+                self.leases.write_again(COLLECTING)
             self._pause(_PAUSE)
             waited += _PAUSE
 

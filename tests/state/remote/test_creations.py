@@ -94,6 +94,7 @@ def test_nothing_is_left_of_a_creation_that_was_cut_off(how: str, tmp_path: Path
 def orphan(folder: Path) -> tuple[MemoryClient, Clock]:
     """Return a store with an old dataset that has a head and no name."""
     clock = Clock()
+    clock.now -= 2 * DAY
     store = MemoryClient(clock=clock)
     create(machine(folder, store))
     (name,) = (key for key in store.objects if key.startswith("names/"))
@@ -199,6 +200,7 @@ class Renaming(MemoryClient):
 @pytest.mark.parametrize("times", [1, 2, 3])
 def test_a_dataset_that_is_renamed_meanwhile_has_a_name(times: int, tmp_path: Path) -> None:
     clock = Clock()
+    clock.now -= 10 * DAY
     store = Renaming(clock=clock)
     create(machine(tmp_path / "made", store))
     clock.now += 10 * DAY

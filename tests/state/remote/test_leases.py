@@ -1,10 +1,13 @@
 """Leases in a store: one holder, renewal, and a thief only once nobody renews."""
 
 import threading
+from pathlib import Path
 
 import pytest
 
 from odfbuild.state.remote.leases import PERIOD, PREFIX, BucketLeases
+from odfbuild.state.workspace import COLLECTING
+from tests.state.remote.machines import machine
 from tests.support.servers.memory_store import MemoryClient
 
 
@@ -75,6 +78,57 @@ def test_a_lease_is_renewed_while_its_holder_works() -> None:
     clock.turn.release(10)
 
 
+def test_two_periods_count_from_the_first_look_if_the_clock_of_the_store_was_set_back() -> None:
+    clock = Clock()
+    client = MemoryClient(clock=lambda: clock.now)
+    gone, thief = leases(client, clock), leases(client, clock)
+    assert gone.take("src", {"user": "gone"})
+    clock.now -= 86_400
+    assert [each.age for each in thief.notes()] == [-86_400]
+    assert not thief.take("src", {"user": "thief"})
+    clock.now += 2 * PERIOD - 1
+    assert not thief.take("src", {"user": "thief"})
+    clock.now += 2
+    assert thief.take("src", {"user": "thief"})
+    clock.turn.release(10)
+
+
+def test_a_holder_who_renews_keeps_a_lease_if_the_clock_of_the_store_was_set_back() -> None:
+    clock = Clock()
+    client = MemoryClient(clock=lambda: clock.now)
+    holder, other = leases(client, clock), leases(client, clock)
+    assert holder.take("src", {"user": "holder"})
+    clock.turned.acquire()
+    clock.now -= 86_400
+    for _ in range(9):
+        assert not other.take("src", {"user": "other"})
+        clock.now += PERIOD / 3
+        clock.turn.release()
+        clock.turned.acquire()
+    assert holder.holds("src")
+    assert not other.take("src", {"user": "other"})
+    holder.release("src")
+    clock.turn.release(10)
+
+
+def test_a_collector_that_was_killed_is_waited_for_two_periods_after_the_clock_was_set_back(
+    tmp_path: Path,
+) -> None:
+    clock, waited = Clock(), []
+
+    def pause(seconds: float) -> None:
+        waited.append(seconds)
+        clock.now += seconds
+
+    client = MemoryClient(clock=lambda: clock.now)
+    workspace = machine(tmp_path, client, pause)
+    assert leases(client, clock).take(COLLECTING, {"user": "killed"})
+    clock.now -= 86_400
+    workspace._wait_for_collection()
+    assert 2 * PERIOD < sum(waited) < 2 * PERIOD + 10
+    clock.turn.release(10)
+
+
 def test_a_lease_can_be_freed_by_anybody() -> None:
     clock = Clock()
     client = MemoryClient(clock=lambda: clock.now)
@@ -99,6 +153,8 @@ def test_a_lease_that_is_no_note_is_nobodys_and_can_be_freed(size: int) -> None:
     assert not two.free("src")
     assert one.notes() == ()
     client.put(f"{PREFIX}src", b"{" * size)
+    clock.now -= 86_400
+    assert not one.take("src", {"user": "one"})
     clock.now += 2 * PERIOD + 1
     assert one.take("src", {"user": "one"})
     assert one.holds("src")

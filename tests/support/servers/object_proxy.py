@@ -1,11 +1,17 @@
-"""A proxy in front of a real object store that loses answers, breaks off, or drops conditions."""
+"""A proxy in front of a real object store that loses answers, breaks off, drops conditions, or has
+another time.
+"""
 
 import http.client
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from email.utils import format_datetime, parsedate_to_datetime
+from html import unescape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote
 
@@ -15,6 +21,10 @@ from obstore.store import GCSStore, S3Store
 __all__ = ["ObjectProxy", "proxying"]
 
 _CONDITIONS = frozenset({"if-match", "if-none-match", "x-goog-if-generation-match"})
+
+_LISTED = re.compile(rb"<Contents>.*?</Contents>", re.DOTALL)
+_KEY = re.compile(rb"<Key>(.*?)</Key>", re.DOTALL)
+_TIME = re.compile(rb"(?<=<LastModified>)[^<]+(?=</LastModified>)")
 
 _OWN = ("transfer-encoding", "connection", "content-length")  # headers of a connection
 
@@ -29,8 +39,11 @@ class ObjectProxy:
     store to which conditional requests go without conditions; `cut` after how many bytes of a body
     a download breaks off, once; `keeps` says that deletions are answered with 403; `hides` are
     headers that answers lose; `alters` gives another status and body for what the store answers to
-    a method and path; `moved` has the bytes of the body of each request, and of its answer.  Paths
-    are decoded.
+    a method and path; `moved` has the bytes of the body of each request, and of its answer;
+    `before` is called with each method and path before a request goes on, and may keep it waiting,
+    or break it off by ConnectionError; `ahead` is by how many seconds the clock of the store is
+    ahead, negative if it is behind: an object has the time of that clock when it was written.
+    Paths are decoded.
     """
 
     port: int = 0
@@ -41,6 +54,9 @@ class ObjectProxy:
     keeps: bool = False
     hides: tuple[str, ...] = ()
     alters: Callable[[str, str, int, bytes], tuple[int, bytes]] | None = None
+    before: Callable[[str, str], None] = lambda *_: None
+    ahead: float = 0.0
+    written: dict[str, float] = field(default_factory=dict)
     asked: list[tuple[str, str, str | None]] = field(default_factory=list)
     moved: list[tuple[str, str, int, int]] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -57,6 +73,43 @@ class ObjectProxy:
             return self.fault[1]
         return ""
 
+    def may_pass(self, method: str, path: str) -> bool:
+        """Tell whether a request goes on."""
+        try:
+            self.before(method, path)
+        except ConnectionError:
+            return False
+        return True
+
+    def note_written(self, method: str, path: str, status: int) -> None:
+        """Note that an object was written by the clock that the store has now."""
+        key, _, query = path.partition("?")
+        writes = method == "PUT" or (method == "POST" and query.startswith("uploadId="))
+        if writes and status < http.HTTPStatus.MULTIPLE_CHOICES:
+            self.written[key] = self.ahead
+
+    def header(self, name: str, value: str, path: str) -> str:
+        """Return what a header says by the clock of the store."""
+        seconds = {"date": self.ahead, "last-modified": self.written.get(path.partition("?")[0], 0)}
+        later = seconds.get(name.lower(), 0)
+        if not later:
+            return value
+        return format_datetime(parsedate_to_datetime(value) + timedelta(seconds=later), usegmt=True)
+
+    def listing(self, data: bytes, path: str) -> bytes:
+        """Return an answer; a list of objects, with their times by the clock of the store."""
+        if not self.written or "list-type=2" not in path:
+            return data
+        bucket = path.partition("?")[0].strip("/").partition("/")[0]
+
+        def later(found: re.Match[bytes]) -> bytes:
+            key = _KEY.search(found[0])
+            assert key is not None
+            seconds = self.written.get(f"/{bucket}/{unquote(unescape(key[1].decode()))}", 0)
+            return _TIME.sub(lambda at: _later(at[0], seconds), found[0])
+
+        return _LISTED.sub(later, data)
+
     def is_lost(self, method: str, path: str) -> bool:
         with self.lock:
             for each in self.loses:
@@ -64,6 +117,11 @@ class ObjectProxy:
                     self.loses.remove(each)
                     return True
         return False
+
+
+def _later(moment: bytes, seconds: float) -> bytes:
+    found = datetime.fromisoformat(moment.decode()) + timedelta(seconds=seconds)
+    return found.isoformat(timespec="milliseconds").replace("+00:00", "Z").encode()
 
 
 @contextmanager
@@ -93,7 +151,7 @@ def _handler(proxy: ObjectProxy, target: int) -> type[BaseHTTPRequestHandler]:
             with proxy.lock:
                 proxy.asked.append((self.command, path, self.headers.get("range")))
                 due = proxy.due()
-            if due == "before":
+            if due == "before" or not proxy.may_pass(self.command, path):
                 self.close_connection = True
                 return
             if proxy.keeps and (self.command == "DELETE" or self.path.endswith("?delete")):
@@ -116,6 +174,7 @@ def _handler(proxy: ObjectProxy, target: int) -> type[BaseHTTPRequestHandler]:
             far.close()
             with proxy.lock:
                 proxy.moved.append((self.command, path, len(body), len(data)))
+                proxy.note_written(self.command, path, answer.status)
             if due == "after" or proxy.is_lost(self.command, path):
                 self.close_connection = True
                 return
@@ -123,10 +182,11 @@ def _handler(proxy: ObjectProxy, target: int) -> type[BaseHTTPRequestHandler]:
             if proxy.alters is not None:
                 with proxy.lock:
                     status, data = proxy.alters(self.command, path, status, data)
+            data = proxy.listing(data, path)
             self.send_response_only(status)
             for name, value in answer.getheaders():
                 if name.lower() not in (*_OWN, *proxy.hides):
-                    self.send_header(name, value)
+                    self.send_header(name, proxy.header(name, value, path))
             length = answer.getheader("content-length") if self.command == "HEAD" else len(data)
             self.send_header("Content-Length", str(length))
             self.end_headers()

@@ -40,6 +40,6 @@ def unlock(
         return exits.DONE
     by = note.holder
     who = f"{by.get('user', 'somebody')} on {by.get('host', 'some machine')}"
-    said = f"Released {name}, held by {who}; renewed {note.age:.0f} s ago."
+    said = f"Released {name}, held by {who}; renewed {note.renewed}."
     sys.stdout.write(f"{printable(said)}\n")
     return exits.DONE

@@ -5,19 +5,24 @@
 
 Age decides, as coordinators do not know each other: one that gives a job a file that was written
 more than `RENEWED` ago renews it first, so what is older than that, by the time that an answer may
-take, is no file of a job that runs.  Should one go all the same, its job fails, and the next run
+take, is no file of a job that runs.  It is older only if the clock of the store says so and that of
+this machine, as either may be ahead.  Should one go all the same, its job fails, and the next run
 sends the file again.
 """
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from secrets import token_hex
 from threading import Lock
 from typing import Final
 
 from odfbuild.errors import Diagnostic, Level, StateError
 from odfbuild.executors.engine.objects.files import SHARED
 from odfbuild.state.remote.client import ObjectClient, StoredObject, side_by_side
+from odfbuild.state.remote.leases import now_of
 from odfbuild.values import dataclass
 
 RENEWED: Final = 3 * 86_400.0  # seconds; a file that was written since is not written again
@@ -41,15 +46,16 @@ def collect_jobs(
     age: float,
     limit: float,
     dry_run: bool = False,
-    clock: Callable[[], float] = time.time,
+    clock: Callable[[], float] | None = None,
 ) -> FreedJobs:
     """Delete what no job needs that may run, and was not written for `age` seconds.
 
     `limit` is the most seconds that an answer may take.  Objects of other names are left alone.
     """
-    before = clock() - max(age, RENEWED + limit)
+    least = max(age, RENEWED + limit)
     try:
-        found = _leftovers(client, before)
+        found: Sequence[StoredObject] = tuple(client.listed(""))
+        found = found and _leftovers(found, (clock or partial(_now, client))() - least)
         if not dry_run:
             side_by_side(found, lambda each: _remove(client, each))
     except StateError as error:
@@ -57,11 +63,21 @@ def collect_jobs(
     return FreedJobs(place=client.place, files=len(found), bytes=sum(each.size for each in found))
 
 
-def _leftovers(client: ObjectClient, before: float) -> list[StoredObject]:
+def _now(client: ObjectClient) -> float:
+    """Return the time by the clock that is behind: the one of the store or of this machine."""
+    key = f"engine-clock-{token_hex(8)}/now"
+    try:
+        return min(now_of(client, key), time.time())
+    finally:
+        with suppress(StateError):  # it is a job, which goes later
+            client.delete(key)
+
+
+def _leftovers(there: Sequence[StoredObject], before: float) -> list[StoredObject]:
     """Return old files, and the objects of jobs of which none is young."""
     files: list[StoredObject] = []
     jobs: dict[str, list[StoredObject]] = {}
-    for each in client.listed(""):
+    for each in there:
         if _FILE.fullmatch(each.key) and each.touched < before:
             files.append(each)
         elif job := _JOB.fullmatch(each.key):
@@ -75,7 +91,7 @@ def _leftovers(client: ObjectClient, before: float) -> list[StoredObject]:
 def _remove(client: ObjectClient, listed: StoredObject) -> None:
     """Delete an object that is as it was when it was listed."""
     now = client.facts(listed.key)
-    if now is not None and now.touched <= listed.touched:
+    if now is not None and not now.was_written_since(listed):
         client.delete(listed.key)
 
 

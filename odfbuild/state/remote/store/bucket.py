@@ -61,6 +61,7 @@ _REFUSED: Final = re.compile(
 )
 _HIDDEN_BUCKET: Final = "ResourceNotFound"  # also of a container that is not for everyone
 _NO_BUCKET: Final = ("NoSuchBucket", "ContainerNotFound", "ContainerBeingDeleted", _HIDDEN_BUCKET)
+_SKEWED: Final = "RequestTimeTooSkewed"
 _OVERTAKEN: Final = "InvalidBlockList"
 _METADATA_SERVERS: Final = (
     *("169.254.169.254", "169.254.170.2", "[fd00:ec2::254]"),
@@ -521,6 +522,13 @@ class Bucket:
             raise self._unreachable(_said(error)) from error
 
     def _refused(self, said: str) -> RefusedByRepositoryError:
+        if said.startswith(_SKEWED):
+            return RefusedByRepositoryError(
+                what=f"{self.place} refuses the request: {said}",
+                why="requests are signed with the time of this machine, and the clock of the store "
+                "differs from it by more than the store allows",
+                fix="set the clock that is wrong; date -u shows the one of this machine",
+            )
         unsigned = None if self._access is None else self._access.unsigned
         return RefusedByRepositoryError(
             what=f"{self.place} refuses the request: {said}",

@@ -73,12 +73,35 @@ def test_exactly_old_files_and_jobs_of_which_nothing_is_young_go(
     assert (found, {*client.objects}) == (expected, {*there} - gone)
 
 
-def test_a_file_that_is_written_again_meanwhile_stays() -> None:
+@pytest.mark.parametrize("ahead", [-DAY, 0.0, DAY], ids=["behind", "right", "ahead"])
+def test_a_file_is_old_by_the_clock_of_the_store_and_by_that_of_this_machine(ahead: float) -> None:
+    there = time.time() + ahead
+
+    def left(age: float) -> bool:
+        client = MemoryClient({f"files/{hash_of(1)}": (b"data", there - age)}, clock=lambda: there)
+        found = collect_jobs(client, age=0, limit=LIMIT)
+        assert found.problem is None
+        assert len(client.objects) == 1 - found.files
+        return bool(client.objects)
+
+    assert left(LEAST - DAY / 2)
+    assert left(LEAST + max(0.0, ahead) - DAY / 2)
+    assert not left(LEAST + max(0.0, ahead) + DAY / 2)
+
+
+def test_a_place_of_which_nothing_is_listed_is_not_written_to() -> None:
+    client = MemoryClient()
+    assert collect_jobs(client, age=0, limit=LIMIT) == FreedJobs(place=client.place)
+    assert {method for method, _ in client.asked} == {"LIST"}
+
+
+@pytest.mark.parametrize("written", [NOW, -DAY], ids=["now", "by a clock that was set back"])
+def test_a_file_that_is_written_again_meanwhile_stays(written: float) -> None:
     key = f"files/{hash_of(1)}"
 
     class Renewing(MemoryClient):
         def facts(self, key: str) -> StoredObject | None:
-            self.objects[key] = b"data", NOW
+            self.objects[key] = b"data", written
             return super().facts(key)
 
     client = Renewing({key: (b"data", 0.0)})
