@@ -91,18 +91,21 @@ def _globals(
 def program() -> None:
     """Be the program: run the command line, and end without clearing away what is in memory.
 
-    That takes as long as a fifth of a plan.  Where an engine was started, the process ends in the
-    usual way, and so it does with other threads; but for one ended by a signal, which waits for no
-    thread that could not be ended.
+    That takes as long as a fifth of a plan, and ends in an abort where a thread of a library that
+    Python does not know of still has something of it.  What is to be done at the end is done where
+    an engine was started, or are other threads, for which the process waits; but one that is ended
+    by a signal waits for no thread that could not be ended.
     """
     try:
         main(for_good=True)
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 1
-        if code > _SIGNALLED:
+        signalled = code > _SIGNALLED
+        busy = "odfbuild.executors.engine.spark" in sys.modules or threading.active_count() > 1
+        if busy and not signalled:
+            threading._shutdown()  # type: ignore[attr-defined]
+        if busy or signalled:
             atexit._run_exitfuncs()
-        elif "odfbuild.executors.engine.spark" in sys.modules or threading.active_count() > 1:
-            raise
         os._exit(code)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest import mock
 
-from odfbuild.cli.main import main
+from odfbuild.cli.main import program
 from odfbuild.executors.engine.spark.engine import SparkEngine
 
 __all__ = ["large_steps"]
@@ -23,4 +23,4 @@ def large_steps() -> Iterator[None]:
 
 if __name__ == "__main__":
     with large_steps():
-        main()
+        program()
