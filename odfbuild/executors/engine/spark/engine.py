@@ -276,14 +276,15 @@ class SparkEngine:
 
         A step that failed as its JVM ended says how that ended; the next one starts another.
         """
-        from odfbuild.executors.engine.spark.errors import spark_errors
+        from odfbuild.executors.engine.spark.errors import noticing_end, spark_errors
         from odfbuild.executors.engine.spark.jvm.failure import JavaGoneError
 
         try:
             self._sessions.start(planned_bytes)
             with spark_errors(doing, log=self._sessions.log):
                 session = self._sessions.session(size)
-                with Views(session, self._sessions.lent(size)) as views:
+                lent = self._sessions.lent(size)
+                with noticing_end(session, doing), Views(session, lent) as views:
                     yield session, views
         except JavaGoneError as error:
             self._sessions.mark_failed()

@@ -15,6 +15,7 @@ from odfbuild.errors import EngineFailedError, OdfBuildError
 from odfbuild.executors.engine.analysis import EngineFaultError, PlacedQueryError, QueryPlace
 from odfbuild.executors.engine.spark.cluster.driver import is_spark_error
 from odfbuild.executors.engine.spark.cluster.task_errors import error_of_task
+from odfbuild.executors.engine.spark.jvm.context import is_given_up
 from odfbuild.executors.engine.spark.jvm.failure import (
     MEMORY_FIX,
     JavaGoneError,
@@ -93,6 +94,17 @@ def spark_errors(
         raise _translate(_named_cause(error), doing, sent, log) from None
     except (Py4JError, ConnectionError, EOFError) as error:
         raise _lost(error, doing, log) from None
+
+
+@contextlib.contextmanager
+def noticing_end(session: Any, doing: str, log: Path | None = None) -> Iterator[None]:
+    """Raise JavaGoneError for what fails in any way once another thread gave up the session."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, OdfBuildError) or not is_given_up(session):
+            raise
+        raise _lost(ConnectionError(), doing, log) from None
 
 
 def _translate(

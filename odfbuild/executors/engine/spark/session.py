@@ -35,6 +35,7 @@ from odfbuild.executors.engine.spark.cluster.providers import (
 from odfbuild.executors.engine.spark.cluster.setting_check import check_settings
 from odfbuild.executors.engine.spark.jvm.archive import build_later, options
 from odfbuild.executors.engine.spark.jvm.attach import LOOK, Attached, attach, unused
+from odfbuild.executors.engine.spark.jvm.context import stop_session
 from odfbuild.executors.engine.spark.jvm.failure import ended
 from odfbuild.executors.engine.spark.jvm.java import find_java
 from odfbuild.executors.engine.spark.jvm.launch import (
@@ -413,7 +414,7 @@ class _Host:
         used = self.root is not None and not self.failed
         if self.root is not None:
             with contextlib.suppress(Exception):
-                self.root.stop()
+                stop_session(self.root)
         self.jvm.stop(keep_log=self.failed)
         if used and self.how.java_options is None:
             build_later(self._java, self._note)

@@ -346,7 +346,7 @@ def executor_hosts(session: "SparkSession") -> dict[str, str]:
 def is_stopped(session: "SparkSession") -> bool:
     """Tell whether the application of a session has ended, by whomever."""
     context: Any = session.sparkContext._jsc
-    return context is None or bool(context.sc().isStopped())
+    return not context or bool(context.sc().isStopped())
 
 
 def java_property(session: "SparkSession", name: str) -> str:

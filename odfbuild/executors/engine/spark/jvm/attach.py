@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from odfbuild.errors import Diagnostic, Level
 from odfbuild.executors.engine.spark.cluster.accumulator_port import closed_to_strangers
+from odfbuild.executors.engine.spark.jvm.context import forget_context
 from odfbuild.executors.engine.spark.jvm.gateway import tune
 from odfbuild.executors.engine.spark.jvm.launch import (
     JvmFailedError,
@@ -230,8 +231,7 @@ def _take_back(port: int) -> None:
     context = None if pyspark is None else pyspark.SparkContext._active_spark_context
     if context is None or context._gateway.java_parameters.port != port:
         return
+    forget_context(context)  # first, as a JVM that has ended answers nothing of the rest
     folder = context._jvm.java.io.File(context._temp_dir)
     context._jvm.org.apache.spark.util.Utils.deleteRecursively(folder)
     context._jvm.org.apache.spark.util.ShutdownHookManager.removeShutdownDeleteDir(folder)
-    context._jsc = None  # so that it is not stopped
-    context.stop()
