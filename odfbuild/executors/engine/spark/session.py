@@ -69,6 +69,7 @@ from odfbuild.executors.engine.spark.settings import (
     PINNED,
     QUICK,
     StepSize,
+    bytes_of_memory,
     fixed_settings,
     size_of,
     sized_settings,
@@ -297,11 +298,13 @@ class _Host:
         extra = options(java, self._note) if given is None else given
         memory = how.memory or DEFAULT_MEMORY
         quick = self._size is StepSize.SMALL or not self.provider.is_local  # it only plans there
+        large = not quick and bytes_of_memory(memory) >= 1 << 30
         return launch(
             java,
             java_options(
                 java,
                 quick=quick,
+                large=large,
                 folder=folder,
                 archive=[f"-Xmx{memory}", *extra],
                 more_classes=configuration_folders(self.provider),

@@ -109,6 +109,11 @@ class StepSize(Enum):
     BIG = "big"
 
 
+def bytes_of_memory(text: str) -> int:
+    """Return how many bytes a size such as 512m or 2g is."""
+    return int(text[:-1]) << 10 * ("kmgt".index(text[-1].lower()) + 1)
+
+
 def size_of(planned_bytes: int, limit: int = LARGE) -> StepSize:
     """Return the size of a step that reads so many bytes."""
     return StepSize.SMALL if planned_bytes <= limit else StepSize.BIG
@@ -133,7 +138,9 @@ def sized_settings(size: StepSize, cores: int) -> dict[str, str]:
     """Return the settings that a session for work of this size adds."""
     small = size is StepSize.SMALL
     return {
-        "spark.sql.shuffle.partitions": "1" if small else str(max(2 * cores, 4)),
+        # Small parts are sorted in memory; those of little work are put together as they are read.
+        "spark.sql.shuffle.partitions": "1" if small else str(max(32 * cores, 64)),
+        "spark.sql.adaptive.advisoryPartitionSizeInBytes": "24m",
         "spark.sql.leafNodeDefaultParallelism": "1" if small else str(cores),
         "spark.sql.adaptive.enabled": str(not small).lower(),
         "spark.sql.codegen.wholeStage": str(not small).lower(),

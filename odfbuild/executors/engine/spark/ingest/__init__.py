@@ -50,10 +50,11 @@ from odfbuild.executors.engine.spark.ingest.merge_parts import (
     kinds_of,
 )
 from odfbuild.executors.engine.spark.ingest.preprocess import preprocessed, sent_steps
+from odfbuild.executors.engine.spark.ingest.ranges import ranges_of
 from odfbuild.executors.engine.spark.session import Views
 from odfbuild.executors.engine.spark.settings import StepSize
 from odfbuild.executors.engine.spark.sql_text import literal, quoted
-from odfbuild.odf.merge_strategies import key_of, reads_operations, skips_keys
+from odfbuild.odf.merge_strategies import key_of, only_adds, reads_operations, skips_keys
 from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.odf.schema.columns import own_names
 from odfbuild.sql.analysis.facts import QueryFacts
@@ -116,6 +117,8 @@ def ingested(
             work = replace(work, request=cut, is_narrowed=True)
     views.add(_NEW, new)
     merging = replace(_merging(work, new), is_fine=is_fine)
+    if size is StepSize.BIG and not is_fine and not by_piece and only_adds(request.merge):
+        merging = replace(merging, ranges=ranges_of(request.source, merging.time))
     key, skips = key_of(request.merge), skips_keys(request.merge)
     marks = skips and facts is not None and size is StepSize.SMALL and merging.old is not None
     merging = replace(merging, marks=marks)
@@ -158,6 +161,7 @@ def _merge(work: _IngestWork, merging: Merging, sent: tuple[SentQuery, ...]) -> 
         merging = replace(merging, narrowing=_narrowing(work, merging))
     with spark_errors("merge the source rows", log=work.log):
         rows = built(work.session, merge_text(merging, _NEW, _OLD))
+        rows = rows if merging.ranges is None else merging.ranges.sorted_rows(rows)
     lost: list[pa.RecordBatch] = []
     names = [name for name in rows.columns if name != REQUESTED_OP]
     with spark_errors("merge the source rows", sent, work.log):

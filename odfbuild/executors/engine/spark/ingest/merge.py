@@ -175,6 +175,8 @@ def normal(frame: "DataFrame", *, cut: bool = True) -> "DataFrame":
 def merge_text(merging: Merging, new: str, old: str) -> str:
     """Return the statement that merges the view `new` into the view `old`.
 
+    With `ranges` the rows of Append and Ledger come without order, in the form for these.
+
     Raises MergeInputError if key, compared or operation columns are unknown, or types differ.
     """
     operation = None if merging.operation is None else merging.operation.simpleString()
@@ -198,6 +200,9 @@ def merge_text(merging: Merging, new: str, old: str) -> str:
 def _append_statement(merging: Merging, rows: str, op: str = "0") -> str:
     piece = (PIECE,) if merging.by_piece else ()
     columns = ", ".join(map(quoted, (*merging.columns, *piece)))
+    if merging.ranges is not None:
+        columns = f"{columns}, {quoted(POSITION)}, {merging.ranges.number}"
+        return f"SELECT {op} AS {merging.op}, {columns} FROM ({rows})"
     time = (f"{_time(merging)} ASC NULLS FIRST",) if merging.time in merging.new else ()
     order = f"{sort(merging)} {', '.join((*piece, *time, quoted(POSITION)))}"
     return f"SELECT {op} AS {merging.op}, {columns} FROM ({rows}) {order}"

@@ -14,6 +14,8 @@ from odfbuild.values import dataclass
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+    from odfbuild.executors.engine.spark.ingest.ranges import Ranges
+
 
 Kinds = Mapping[str, Any]  # column names to Spark types
 
@@ -35,7 +37,8 @@ class Merging:
     either side knows.  `by_piece` tells that the rows are numbered by piece as well, `is_narrowed`
     that the history holds nothing but what the new rows may touch, and fits into memory.  `is_fine`
     tells that times of the new rows may have more digits than are stored, `marks` that a Ledger
-    gives the rows that it leaves out as well, with an op of their own.
+    gives the rows that it leaves out as well, with an op of their own.  `ranges` are those of the
+    event times, for strategies that go by them, if they are known before Spark reads the rows.
     """
 
     strategy: MergeStrategy
@@ -49,6 +52,7 @@ class Merging:
     is_narrowed: bool = False
     is_fine: bool = False
     marks: bool = False
+    ranges: "Ranges | None" = None
 
     @property
     def time(self) -> str:

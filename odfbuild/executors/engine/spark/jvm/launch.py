@@ -82,6 +82,9 @@ _HEAP = (
     "-XX:MetaspaceSize=192m",
 )
 
+# One that does nothing but a large step, and ends, begins with what it will need.
+_LARGE_HEAP = ("-Xms640m", "-XX:NewSize=256m")
+
 # Without memory Java would go on with some of its threads gone, and a step might never end.
 _NO_MEMORY = ("-XX:+ExitOnOutOfMemoryError",)
 _PATIENCE = 120.0  # seconds until a JVM that says nothing is given up
@@ -204,15 +207,24 @@ def java_options(
     *,
     quick: bool,
     folder: Path,
+    large: bool = False,
     archive: Sequence[str] = (),
     more_classes: Sequence[str] = (),
 ) -> list[str]:
     """Return the options of `java` up to the main class.
 
-    `quick` leaves out the second compiler: less time for small work, more for large.
+    `quick` leaves out the second compiler: less time for small work, more for large.  `large` has
+    a gigabyte of memory or more, and collects garbage less often.
     `more_classes` are folders behind the class path of Spark.
     """
-    options = [*_HEAP, *_NO_MEMORY, "-Xss4m", "-Duser.timezone=UTC", "-Dfile.encoding=UTF-8"]
+    options = [
+        *_HEAP,
+        *(_LARGE_HEAP if large else ()),
+        *_NO_MEMORY,
+        "-Xss4m",
+        "-Duser.timezone=UTC",
+        "-Dfile.encoding=UTF-8",
+    ]
     options += ["-XX:TieredStopAtLevel=1"] if quick else []
     options += NO_XML_FETCHES
     options += [f"-XX:ErrorFile={folder / 'hs_err.log'}", f"-Djava.io.tmpdir={folder}"]
