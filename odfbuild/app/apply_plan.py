@@ -165,7 +165,10 @@ def _placement(
     """Return where the steps of a plan are carried out; None if all are here."""
     if not any(isinstance(step.work, Transform) for step in plan.steps):
         return None
-    return step_placement(project, declared)
+    try:
+        return step_placement(project, declared)
+    except ProjectErrors:  # the definitions of a saved plan may be broken by now
+        return step_placement(project, ())
 
 
 def site_of(project: Opened, engine: "Engine") -> "Site":

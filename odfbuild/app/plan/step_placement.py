@@ -1,12 +1,10 @@
 """Placement of the steps of a project: which are carried out elsewhere, and what jobs left."""
 
 import sys
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from odfbuild.errors import Diagnostic, ProjectErrors
-from odfbuild.odf.refs import DatasetAlias
+from odfbuild.errors import Diagnostic
 from odfbuild.planner.declared import Declared
 from odfbuild.project.opened import Opened
 
@@ -19,21 +17,16 @@ def step_placement(
 ) -> "Placement | None":
     """Return where steps are carried out, by the definitions as they are; None if all are here.
 
-    `declared` are the definitions, if they were read.  Raises NotPermittedError.
+    `declared` are the definitions, if they were read.  Raises NotPermittedError, and ProjectErrors
+    if they cannot be read: then nobody knows where a step belongs.
     """
     if all(each.steps is None for each in project.config.engines.values()):
         return None
     from odfbuild.app.load_project import load
     from odfbuild.executors.engine.contract.job.steps import placement_of
 
-    def tags() -> Mapping[DatasetAlias, Collection[str]]:
-        known = declared
-        if known is None:
-            with suppress(ProjectErrors):  # they may be broken by now
-                known = load(project, partly=True).declared
-        return {each.alias: each.traits.tags for each in known or ()}
-
-    return placement_of(project, tags)
+    known = load(project, partly=True).declared if declared is None else declared
+    return placement_of(project, lambda: {each.alias: each.traits.tags for each in known})
 
 
 def kept_jobs() -> tuple[Diagnostic, ...]:

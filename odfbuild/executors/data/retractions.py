@@ -1,4 +1,4 @@
-"""Check that every -R and -C takes back an existing row: matched in bounded memory.
+"""Rows of changelogs matched in bounded memory: each -R and -C with the row that it takes back.
 
 A row is taken back by a record that equals it in all columns but offset, op and system time, where
 equal means what it means in GROUP BY.  Each record becomes a 64-bit keyed hash of these columns,
@@ -7,6 +7,9 @@ its offset, and +1 or -1; no running sum of one hash may fall below zero.  Up to
 temporary files, parted by hash and summed up part by part.
 Two different rows of one hash, which 30 million rows have with a chance of 1 to 40,000, could hide
 a fault between them, and never make one up: the key is drawn again each time.
+
+The current rows of two changelogs are compared in the same way: those of one with +1, those of the
+other with -1.
 """
 
 import os
@@ -31,6 +34,7 @@ from odfbuild.odf.events import DataSchema, DatasetVocabulary
 from odfbuild.odf.hashing import storage
 from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.state.chain.dataset import Dataset
+from odfbuild.values import dataclass
 
 HASHES_IN_MEMORY: Final = 1 << 21
 PARTS: Final = 64
@@ -54,6 +58,53 @@ def rows_in_vain(
             rows = pa.Table.from_batches([batch])
             retractions.add(rows.select(columns), batch.column(op), batch.column(offset))
         return retractions.in_vain()
+
+
+@dataclass(frozen=True, slots=True)
+class UnequalRows:
+    """How many current rows of two changelogs only one of them has, and an offset of the first."""
+
+    only_first: int = 0
+    only_second: int = 0
+    first: int | None = None
+    second: int | None = None
+
+
+def unequal_rows(
+    first: Sequence[Path],
+    second: Sequence[Path],
+    schema: DataSchema,
+    vocab: DatasetVocabulary,
+    held: int = HASHES_IN_MEMORY,
+) -> UnequalRows:
+    """Compare the current rows of two changelogs, whatever their order.
+
+    The offsets of the second have to come after those of the first.  Up to `held` hashes are in
+    memory.
+    """
+    op, offset = vocab.operation_type_column, vocab.offset_column
+    system = (offset, op, vocab.system_time_column)
+    columns = [field.name for field in schema.fields if field.name not in system]
+    found = UnequalRows()
+    with Retractions(held) as rows:
+        for paths, sign in ((first, 1), (second, -1)):
+            for batch in scan_slices(paths, [*columns, op, offset], schema=schema):
+                data = pa.Table.from_batches([batch]).select(columns)
+                rows.add(data, batch.column(op), batch.column(offset), sign=sign)
+        for sums in rows.sums():
+            more = sums.filter(pc.greater(sums.column("sum"), 0))
+            less = sums.filter(pc.less(sums.column("sum"), 0))
+            found = UnequalRows(
+                found.only_first + (pc.sum(more.column("sum")).as_py() or 0),
+                found.only_second - (pc.sum(less.column("sum")).as_py() or 0),
+                _least(found.first, pc.min(more.column("first")).as_py()),
+                _least(found.second, pc.min(less.column("last")).as_py()),
+            )
+    return found
+
+
+def _least(one: int | None, other: int | None) -> int | None:
+    return min((each for each in (one, other) if each is not None), default=None)
 
 
 def check_retractions(dataset: Dataset, state: ChainState, sealed: Sealed) -> None:
@@ -138,28 +189,41 @@ class Retractions:
     ) -> None:
         self._open.close()
 
-    def add(self, data: pa.Table, ops: pa.Array, offsets: pa.Array) -> None:
-        """Take the next records: their columns but for the system's, operations and offsets."""
+    def add(self, data: pa.Table, ops: pa.Array, offsets: pa.Array, *, sign: int = 1) -> None:
+        """Take the next records: their columns but for the system's, operations and offsets.
+
+        With a `sign` of -1 they count as taken back by what they are.
+        """
         if not len(ops):
             return
         comes = pc.is_in(ops, value_set=pa.array(COMES, ops.type))
-        sign = pc.if_else(comes, pa.scalar(1, pa.int8()), pa.scalar(-1, pa.int8()))
+        signs = pc.if_else(comes, pa.scalar(sign, pa.int8()), pa.scalar(-sign, pa.int8()))
         keys = self._hash.of(data)
-        self._held.append(pa.table([keys, offsets.cast(pa.int64()), sign], schema=_SCHEMA))
+        self._held.append(pa.table([keys, offsets.cast(pa.int64()), signs], schema=_SCHEMA))
         self._rows += len(ops)
         if self._rows >= self._most:
             self._spill()
 
     def in_vain(self) -> tuple[int, ...]:
         """Return the offsets of those that take back what is not there, the first of each row."""
+        found = [at for part in self._parts() for at in _below_zero(part)]
+        return tuple(sorted(found))
+
+    def sums(self) -> Iterator[pa.Table]:
+        """Yield the `sum`, and `first` and `last` offset, of rows whose sum is not zero."""
+        for part in self._parts():
+            signs = part.set_column(2, "sign", part.column("sign").cast(pa.int64()))
+            totals = signs.group_by("key").aggregate(
+                [("sign", "sum"), ("at", "min"), ("at", "max")]
+            )
+            totals = totals.rename_columns({"sign_sum": "sum", "at_min": "first", "at_max": "last"})
+            yield totals.filter(pc.not_equal(totals.column("sum"), 0))
+
+    def _parts(self) -> Iterator[pa.Table]:
         if self._folder is not None:
             self._spill()
             for each in self._files:
                 each.close()
-        found = [at for part in self._parts() for at in _below_zero(part)]
-        return tuple(sorted(found))
-
-    def _parts(self) -> Iterator[pa.Table]:
         if self._folder is None:
             yield pa.concat_tables(self._held) if self._held else _SCHEMA.empty_table()
             return

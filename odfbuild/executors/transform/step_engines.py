@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 from odfbuild.executors.data.frames import Frame
-from odfbuild.executors.engine.context import RemoteEngine, StepPlacement
+from odfbuild.executors.engine.context import RemoteEngine, StepEngine, StepPlacement
 from odfbuild.executors.engine.protocol import Engine, TransformWork
 from odfbuild.odf.events import SetTransform, TransformSql
 from odfbuild.odf.identity import DatasetId
@@ -64,8 +64,12 @@ class PlacedStepEngine:
 
     def transform(self, work: TransformWork) -> Frame:
         """Run the step; see `Engine`."""
+        return (self.elsewhere(work) or self._engine).transform(work)
+
+    def elsewhere(self, work: TransformWork) -> StepEngine | None:
+        """Return the engine elsewhere that is to do some work, None if that is done here."""
         placed = self._choose(work)
         if placed is None:
-            return self._engine.transform(work)
+            return None
         self.place, there = placed
-        return there.transform(work)
+        return there

@@ -5,14 +5,19 @@ the inputs that were read, windows that have not closed left out.  A replay of t
 tell whether it holds: a step that looks at the wrong keys does so again.  So here the query of the
 last step runs once over everything, no key or count of earlier steps is made use of, and the
 difference from the rows that stand has to be empty.
+
+An engine elsewhere is not asked for that difference: it gets none of the rows that stand, gives all
+rows of the query, and they are compared here.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from odfbuild.errors import OdfBuildError
 from odfbuild.executors.data.python_values import python_rows
+from odfbuild.executors.data.retractions import unequal_rows
 from odfbuild.executors.data.seal import Sealed
 from odfbuild.executors.engine.context import StepEngine
 from odfbuild.executors.engine.protocol import (
@@ -27,13 +32,16 @@ from odfbuild.executors.verify.history import RecordedHistories
 from odfbuild.executors.verify.replay import InputThen, RecordedStep, inputs_then, refusal
 from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.chain.state import input_name
-from odfbuild.odf.events import OffsetInterval, SetTransform
+from odfbuild.odf.events import DatasetVocabulary, OffsetInterval, SetTransform
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.planner.evolution.columns.inputs import input_schema
 from odfbuild.sql.query import Query, QueryInput
 from odfbuild.state.workspace import Workspace
 from odfbuild.values import dataclass
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _ADDED = (0, 3)
 
@@ -95,11 +103,16 @@ def _reason_not_to_try(
 
 
 def recompute(
-    step: RecordedStep, past: RecordedHistories, engine: StepEngine | None, workspace: Workspace
+    step: RecordedStep,
+    past: RecordedHistories,
+    engine: StepEngine | None,
+    workspace: Workspace,
+    elsewhere: Callable[[TransformWork], StepEngine | None] = lambda _: None,
 ) -> Recomputed:
     """Compare what stands after a step with its query in full; what goes wrong is a finding.
 
-    No engine is needed where that cannot be asked.
+    No engine is needed where that cannot be asked.  `elsewhere` gives the engine that the query is
+    run by if not by this one.
     """
     try:
         query = _query(step, past)
@@ -107,13 +120,18 @@ def recompute(
         if query is None or untried is not None or engine is None:
             return Recomputed(block=step.block, sequence=step.sequence, untried=untried)
         with workspace.staging() as staging:
-            return _compare(query, step, past, engine, staging)
+            return _compare(query, step, past, engine, staging, elsewhere)
     except OdfBuildError as error:
         return _finding(step, f"its query cannot be computed in full: {error.what}")
 
 
 def _compare(
-    query: Query, step: RecordedStep, past: RecordedHistories, engine: StepEngine, staging: Path
+    query: Query,
+    step: RecordedStep,
+    past: RecordedHistories,
+    engine: StepEngine,
+    staging: Path,
+    elsewhere: Callable[[TransformWork], StepEngine | None],
 ) -> Recomputed:
     inputs = inputs_then(step, past)
     output = past.slices(step.dataset, step.after.head)
@@ -127,10 +145,51 @@ def _compare(
                 step, f"its query cannot be computed in full, as {of} damaged: {damage}"
             )
     work = _work(query, step, inputs, tuple(path for _, path in output), staging)
+    there = elsewhere(work)
+    if there is not None:
+        return _compare_here(step, work, there)
     sealed = execute(engine, step.after, work, step.system_time)
     if not sealed.records:
         return Recomputed(block=step.block, sequence=step.sequence)
     return _differing(step, sealed)
+
+
+def _compare_here(step: RecordedStep, work: TransformWork, engine: StepEngine) -> Recomputed:
+    """Compare all rows of the query with those that stand."""
+    asked = replace(work, output=())
+    sealed = execute(engine, step.after, asked, step.system_time)
+    made = () if sealed.path is None else (sealed.path,)
+    found = unequal_rows(work.output, made, sealed.schema, step.after.vocab)
+    if not found.only_first and not found.only_second:
+        return Recomputed(block=step.block, sequence=step.sequence)
+    return _finding_of_rows(
+        step,
+        (found.only_first, found.only_second),
+        _row_at(found.first, (*work.output, *made), step.after.vocab),
+        _row_at(found.second, (*work.output, *made), step.after.vocab),
+    )
+
+
+def _row_at(
+    offset: int | None, paths: Sequence[Path], vocab: DatasetVocabulary
+) -> Mapping[str, Any] | None:
+    """Return the row of an offset, without the columns of the event log."""
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    for path in paths if offset is not None else ():
+        with pq.ParquetFile(path, pre_buffer=False) as file:
+            for batch in file.iter_batches(10_000):
+                at = pc.index(batch.column(vocab.offset_column), offset).as_py()
+                if at >= 0:
+                    return _shown(batch.slice(at, 1), vocab)
+    return None
+
+
+def _shown(row: "pa.RecordBatch", vocab: DatasetVocabulary) -> Mapping[str, Any]:
+    system = (vocab.offset_column, vocab.operation_type_column, vocab.system_time_column)
+    (found,) = python_rows(row)
+    return {name: value for name, value in found.items() if name not in system}
 
 
 def _work(
@@ -175,7 +234,6 @@ def _differing(step: RecordedStep, sealed: Sealed) -> Recomputed:
 
     assert sealed.path is not None  # noqa: S101 - there are rows
     vocab = step.after.vocab
-    system = (vocab.offset_column, vocab.operation_type_column, vocab.system_time_column)
     counts, first = [0, 0], dict[bool, Mapping[str, Any]]()
     with pq.ParquetFile(sealed.path, pre_buffer=False) as file:
         for batch in file.iter_batches(10_000):
@@ -184,18 +242,26 @@ def _differing(step: RecordedStep, sealed: Sealed) -> Recomputed:
                 added = op in _ADDED
                 counts[added] += 1
                 if added not in first:
-                    (row,) = python_rows(batch.slice(at, 1))
-                    first[added] = {n: value for n, value in row.items() if n not in system}
+                    first[added] = _shown(batch.slice(at, 1), vocab)
     surplus, missing = counts
+    return _finding_of_rows(step, (surplus, missing), first.get(False), first.get(True))
+
+
+def _finding_of_rows(
+    step: RecordedStep,
+    counts: tuple[int, int],
+    surplus: Mapping[str, Any] | None,
+    missing: Mapping[str, Any] | None,
+) -> Recomputed:
     return Recomputed(
         block=step.block,
         sequence=step.sequence,
         findings=(
-            f"of the current rows, {surplus:,} are not in the result of the query over "
-            f"all inputs, and {missing:,} of its rows are missing",
+            f"of the current rows, {counts[0]:,} are not in the result of the query over "
+            f"all inputs, and {counts[1]:,} of its rows are missing",
         ),
-        surplus=first.get(False),
-        missing=first.get(True),
+        surplus=surplus,
+        missing=missing,
     )
 
 

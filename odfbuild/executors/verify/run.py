@@ -530,9 +530,11 @@ def replaying(
             return found if own is None else replace(found, place=own.place)
 
         def full(step: "RecordedStep") -> "Recomputed":
-            own = None if engine is None else engines.of(step.dataset.id, engine)
-            found = recompute(step, past, own, workspace)
-            return found if own is None else replace(found, place=own.place)
+            if engine is None:
+                return recompute(step, past, None, workspace)
+            own = engines.of(step.dataset.id, engine)
+            found = recompute(step, past, engine, workspace, own.elsewhere)
+            return replace(found, place=own.place)
 
         try:
             turn = turns or nullcontext()

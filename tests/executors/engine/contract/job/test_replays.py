@@ -167,6 +167,43 @@ def test_a_replay_finds_rows_that_a_job_alters(tmp_path: Path) -> None:
     assert nothing_left(project)
 
 
+ASKED = "(pathlib.Path(__file__).parent / 'asked').write_bytes((job / 'request.json').read_bytes())"
+
+
+@pytest.mark.holds("engine-jobs")
+@pytest.mark.parametrize(
+    ("lie", "surplus", "missing"),
+    [
+        (ALTERED, 4, 4),
+        ("rows = rows.slice(0, 0)", 4, 0),
+        ("rows = pa.concat_tables([rows, rows.slice(2, 1)])", 0, 1),
+        ("rows = pa.concat_tables([rows.slice(1), rows.slice(1, 1)])", 1, 1),
+    ],
+    ids=["other values", "no rows", "one twice", "one twice for another"],
+)
+def test_rows_of_the_query_in_full_are_compared_here(
+    tmp_path: Path, lie: str, surplus: int, missing: int
+) -> None:
+    """A job is given no row of the dataset: it cannot say that nothing differs."""
+    project = built(tmp_path, "{tags: [big]}")
+    assert sum(expected(project)["large"].values()) == 4
+    carried_out_by(project, scripted(tmp_path, f"{ELSEWHERE}{ASKED}\n{LYING % lie}"))
+    done = project("verify", "--recompute", "--placed", "large", "-o", "json")
+    assert done.code == 7
+    (found,) = json.loads(done.out)["datasets"]
+    full = found["recomputed"]
+    assert full["findings"] == [
+        f"of the current rows, {surplus} are not in the result of the query over all inputs, "
+        f"and {missing} of its rows are missing"
+    ]
+    assert (full["first_surplus"] is None) == (surplus == 0)
+    assert (full["first_missing"] is None) == (missing == 0)
+    for row in (full["first_surplus"], full["first_missing"]):
+        assert row is None or {*row} == {"t", "k", "v"}
+    given_to_job = {each["path"] for each in json.loads((tmp_path / "asked").read_text())["files"]}
+    assert given_to_job.isdisjoint(path.name for path in slices(project, "large"))
+
+
 @pytest.mark.holds("engine-jobs")
 def test_a_replay_here_finds_rows_that_a_job_altered_when_they_were_made(tmp_path: Path) -> None:
     """The same job gives the same rows again, so only another machine finds them."""
@@ -379,6 +416,23 @@ def test_only_steps_that_are_run_can_be_placed(tmp_path: Path) -> None:
     done = project("verify", "--placed")
     assert done.code == 64
     assert "--placed needs --replay or --recompute" in " ".join(done.err.split())
+
+
+@pytest.mark.parametrize(
+    "command", [VERIFY, ("rebuild", "large", "--yes"), ("rebuild", "large", "--restore")]
+)
+def test_steps_are_not_run_here_because_tags_cannot_be_read(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    project = built(tmp_path, "{tags: [big]}")
+    (project.folder / "datasets" / "again.yaml").unlink()  # odfbuild.yaml still has defaults of it
+    lose_slices(project, "large")
+    before = heads(project)
+    done = project(*command)
+    assert done.code not in (0, 7)
+    assert "again" in done.err
+    assert heads(project) == before
+    assert not any(path.exists() for path in slices(project, "large"))
 
 
 @pytest.mark.spark
