@@ -171,7 +171,11 @@ def _clean(place: ResidentFolder) -> None:
 
 
 def _check_startable(project: Opened) -> None:
-    """Raise StateError where the target has a server, which its owner keeps running."""
+    """Raise StateError where the target has a server, which its owner keeps running.
+
+    Raises ProjectError for a word in the environment that is none.
+    """
+    residence(project.spark.resident)
     master = project.spark.master
     if provider_of(master).is_remote:
         raise StateError(

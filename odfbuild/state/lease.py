@@ -12,6 +12,7 @@ them, see `state.remote.leases`.
 """
 
 import fcntl
+import hashlib
 import json
 import os
 import time
@@ -24,11 +25,16 @@ from typing import Any, Final, Protocol, TypeAlias
 from odfbuild.errors import StateError
 from odfbuild.host.files import open_descriptor, read_regular
 from odfbuild.host.json_text import parse_json
+from odfbuild.host.machine import boot_id
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.state.files.folder import make_workspace_folder
 from odfbuild.state.files.lock import UNKNOWN
 from odfbuild.state.files.lock_holder import LockProcess, lock_process
 from odfbuild.values import dataclass
+
+LOCK: Final = "lock"
+"""What the holder of a far lease has locked on its machine as long as it has that: who gets this
+lock, and finds the lease of somebody with the same one, knows that they have ended."""
 
 _PAUSE: Final = 0.2
 _FAR_PAUSE: Final = 2.0
@@ -89,13 +95,13 @@ class FarLeases(Protocol):
     """Leases that are kept where other machines see them; they are given alone only."""
 
     def take(self, name: str, holder: Mapping[str, object]) -> bool:
-        """Take a lease; tell whether it is ours now."""
+        """Take a lease; tell whether it is ours now.  One with the same `LOCK` is of nobody."""
 
     def note(self, name: str) -> FarNote | None:
         """Return who has a lease, None if nobody does."""
 
     def say(self, holder: Mapping[str, object], *names: str) -> None:
-        """Write another note into leases of ours."""
+        """Write another note into leases of ours, which keep their `LOCK`."""
 
     def release(self, *names: str) -> None:
         """Let go of leases."""
@@ -128,14 +134,13 @@ class Lease:
         except OSError:
             os.close(opened)
             raise
-        if self._far is not None and alone and not self._far.take(_file(alias), self._said()):
-            os.close(opened)
-            return False
+        if self._far is not None and alone:
+            said = _said(self._worker, opened)
+            if not self._far.take(_file(alias), said):
+                os.close(opened)
+                return False
         self._taken[alias] = opened, alone
         return True
-
-    def _said(self) -> Mapping[str, object]:
-        return {} if self._worker is None else asdict(self._worker)
 
     def holder(self, alias: DatasetAlias) -> Holder | None:
         """Return who noted last that they have a name, else who the kernel says has it."""
@@ -181,6 +186,14 @@ class Lease:
 
     def _path(self, alias: DatasetAlias) -> Path:
         return self._folder / _file(alias)
+
+
+def _said(worker: Worker | None, opened: int) -> Mapping[str, object]:
+    """Return what other machines see of a holder, who has locked a file of this machine."""
+    found = os.fstat(opened)
+    locked = f"{boot_id()} {found.st_dev} {found.st_ino}"
+    lock = {LOCK: hashlib.sha256(locked.encode()).hexdigest()[:32]} if boot_id() else {}
+    return {**({} if worker is None else asdict(worker)), **lock}
 
 
 def _file(alias: DatasetAlias) -> str:

@@ -54,6 +54,7 @@ READS = {  # reading methods of paths
     "executors/engine/spark/cluster/package_archive.py": "files of this package",
     "executors/engine/spark/jvm/keeper.py": "the log of its JVM, to truncate it",
     "executors/engine/spark/jvm/resident.py": "/proc",
+    "host/machine.py": "/proc",
     "executors/ingest/prepare.py": "an entry of an archive, by its name",
 }
 JSON = {

@@ -4,9 +4,10 @@
 
 A lease is created, renewed every third of its period, and stolen once the store's clock says that
 it was not renewed for two periods: clocks of machines do not matter.  Nothing rests on it but time.
-One that was renewed at a time which is still to come, as the store's clock was set back, is written
-again by who finds it, so that two periods count from then.  An object that is no note of ours is a
-lease of nobody in particular.
+That of a process of this machine that has ended is known by the lock that both had there, and is
+not waited for.  One that was renewed at a time which is still to come, as the store's clock was set
+back, is written again by who finds it, so that two periods count from then.  An object that is no
+note of ours is a lease of nobody in particular.
 """
 
 import json
@@ -20,6 +21,7 @@ from typing import Final
 
 from odfbuild.errors import StateError
 from odfbuild.host.json_text import parse_json
+from odfbuild.state.lease import LOCK
 from odfbuild.state.remote.client import ObjectClient, StoredObject, TaggedBytes, side_by_side
 from odfbuild.state.remote.errors import BrokenSourceError
 from odfbuild.values import dataclass
@@ -94,16 +96,20 @@ class BucketLeases:
         self._thread: threading.Thread | None = None
 
     def take(self, name: str, holder: Mapping[str, object]) -> bool:
-        """Take a lease, or one that nobody renews; tell whether it is ours now."""
+        """Take a lease, or one that nobody renews; tell whether it is ours now.
+
+        With `LOCK` in `holder` the caller has that lock: another one with it has ended.
+        """
         data = _note(holder)
         key = PREFIX + name
 
         if not self._set(key, None, data):
             seen = self._text(key)
             note = self.note(name)
-            if note is not None and note.is_of_later:
+            ended = note is not None and _has_ended(note, holder)
+            if note is not None and note.is_of_later and not ended:
                 self.write_again(name)
-            if note is None or not note.is_stale or seen is None:
+            if note is None or seen is None or not (note.is_stale or ended):
                 return False
             if len(seen) > LARGEST:
                 self._client.put(key, b"")
@@ -155,8 +161,14 @@ class BucketLeases:
         return data is not None and self._client.get(PREFIX + name, LARGEST) == data
 
     def say(self, holder: Mapping[str, object], *names: str) -> None:
-        """Write another note into leases of ours."""
-        side_by_side(names, lambda name: self._replace(name, _note(holder)))
+        """Write another note into leases of ours, which keep their `LOCK`."""
+        side_by_side(names, lambda name: self._say(name, holder))
+
+    def _say(self, name: str, holder: Mapping[str, object]) -> None:
+        with self._lock:
+            before = _holder(self._mine.get(name, b""))
+        kept = {LOCK: before[LOCK]} if LOCK in before else {}
+        self._replace(name, _note({**holder, **kept}))
 
     def release(self, *names: str) -> None:
         """Let go of leases."""
@@ -230,6 +242,11 @@ class BucketLeases:
             with self._lock:
                 if self._mine.get(name) == old:
                     self._mine[name] = new
+
+
+def _has_ended(note: LeaseNote, successor: Mapping[str, object]) -> bool:
+    lock = successor.get(LOCK)
+    return lock is not None and note.holder.get(LOCK) == lock
 
 
 def _note(holder: Mapping[str, object]) -> bytes:

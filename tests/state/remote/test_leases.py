@@ -1,10 +1,14 @@
 """Leases in a store: one holder, renewal, and a thief only once nobody renews."""
 
+import os
 import threading
 from pathlib import Path
 
 import pytest
 
+from odfbuild.executors.runs.record import worker
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.state.lease import LOCK, Lease
 from odfbuild.state.remote.leases import PERIOD, PREFIX, BucketLeases
 from odfbuild.state.workspace import COLLECTING
 from tests.state.remote.machines import machine
@@ -159,4 +163,39 @@ def test_a_lease_that_is_no_note_is_nobodys_and_can_be_freed(size: int) -> None:
     assert one.take("src", {"user": "one"})
     assert one.holds("src")
     assert not two.take("src", {"user": "two"})
+    clock.turn.release(10)
+
+
+def test_a_lease_with_the_lock_of_the_caller_is_of_a_process_that_has_ended() -> None:
+    clock = Clock()
+    client = MemoryClient(clock=lambda: clock.now)
+    killed, other, next_one = (leases(client, clock) for _ in range(3))
+    assert killed.take("src", {"user": "one", LOCK: "a"})
+    killed.say({"user": "one", "run": "r1"}, "src")
+    assert not other.take("src", {"user": "two", LOCK: "b"})
+    assert not other.take("src", {"user": "two"})
+    assert next_one.take("src", {"user": "one", LOCK: "a"})
+    assert not killed.holds("src")
+    clock.turn.release(10)
+
+
+def test_a_lease_of_another_machine_is_waited_for_and_one_of_a_killed_run_here_is_not(
+    tmp_path: Path,
+) -> None:
+    clock = Clock()
+    client = MemoryClient(clock=lambda: clock.now)
+    src = DatasetAlias.parse("src")
+
+    def lease(machine: str) -> Lease:
+        return Lease(tmp_path / machine, leases(client, clock), worker("apply"))
+
+    killed = lease("here")
+    assert killed.try_take(src, alone=True)
+    killed.note(worker("workspace move"))
+    assert not lease("here").try_take(src, alone=True)
+    assert not lease("there").try_take(src, alone=True)
+    for opened, _ in killed._taken.values():
+        os.close(opened)  # as the kernel does
+    assert not lease("there").try_take(src, alone=True)
+    assert lease("here").try_take(src, alone=True)
     clock.turn.release(10)

@@ -19,6 +19,7 @@ from odfbuild.executors.engine.protocol import (
 )
 from odfbuild.executors.engine.querier import QueryRequest
 from odfbuild.executors.engine.spark.cluster.providers import provider_of
+from odfbuild.executors.engine.spark.jvm.resident import residence
 from odfbuild.executors.engine.spark.session import InterruptedStepError, Sessions, Start, Views
 from odfbuild.executors.engine.spark.settings import LARGE, StepSize, size_of
 from odfbuild.executors.process.interrupt import cancelled_by_interrupt
@@ -297,7 +298,10 @@ class SparkEngine:
 
 
 def open_engine(project: "Opened") -> SparkEngine:
-    """Return the engine as a project configures it, not started yet."""
+    """Return the engine as a project configures it, not started yet.
+
+    Raises ProjectError for a word in the environment that is none.
+    """
     spark = project.spark
     return SparkEngine(
         project.workspace.cache,
@@ -307,7 +311,7 @@ def open_engine(project: "Opened") -> SparkEngine:
         objects=spark.objects,
         home=project.workspace.url,
         memory=spark.memory,
-        resident=spark.resident,
+        resident=residence(spark.resident),
     )
 
 

@@ -4,8 +4,9 @@
 started.
 Everyone who uses the JVM keeps a connection to the keeper open, and gets an entrance to the JVM of
 their own, with its own secret: when the connection ends, however it does, the entrance is closed
-with all that was reached through it, and what still runs is cancelled.  Without users for so long,
-the JVM ends, and the keeper with it.
+with all that was reached through it, and what still runs is cancelled.  Without users
+the executors of a cluster go back to it, and after a longer time the JVM ends, and the keeper with
+it.
 """
 
 import contextlib
@@ -36,6 +37,7 @@ from odfbuild.executors.engine.spark.cluster.providers import (
     python_program,
 )
 from odfbuild.executors.engine.spark.jvm.archive import build_later, options
+from odfbuild.executors.engine.spark.jvm.cluster_share import ClusterShare
 from odfbuild.executors.engine.spark.jvm.java import Java, find_java
 from odfbuild.executors.engine.spark.jvm.launch import (
     Jvm,
@@ -57,6 +59,7 @@ from odfbuild.host.files import read_regular
 from odfbuild.host.json_text import parse_json
 from odfbuild.values import dataclass
 
+RESTED_AFTER = 30.0  # seconds without a user until executors of a cluster go back to it
 _START_PATIENCE = 120.0  # seconds until Spark is given up
 _ENDING = 20.0  # seconds for Java to end by itself
 _LOG = 16 << 20  # bytes of its log that are kept
@@ -71,6 +74,7 @@ class JavaDoor:
     context: Any
     java: Java
     traits: Mapping[str, str]
+    share: ClusterShare | None = None
 
     @staticmethod
     def start(place: ResidentFolder, wanted: Mapping[str, Any]) -> "JavaDoor":
@@ -114,7 +118,8 @@ class JavaDoor:
                 why=f"it printed: {said_last[0]}" if said_last else "it gave no reason",
                 fix=f"see {jvm.log}",
             ) from None
-        return JavaDoor(jvm, gateway, context, java, said)
+        share = None if provider.is_local else ClusterShare(gateway, context)
+        return JavaDoor(jvm, gateway, context, java, said, share)
 
     @property
     def pid(self) -> int:
@@ -135,6 +140,14 @@ class JavaDoor:
             with contextlib.suppress(Exception):
                 self._clear()
         gc.collect()  # what Py4J gave us refers to itself, and keeps what it stands for alive
+
+    def rest(self) -> None:
+        if self.share is not None:
+            self.share.give_back()
+
+    def wake(self) -> None:
+        if self.share is not None:
+            self.share.ask_again()
 
     def _clear(self) -> None:
         """Let go of what users left in the caches, of memory, and of a long log."""
@@ -206,6 +219,12 @@ class Door(Protocol):
     def take_back(self, entrance: object, tag: str, *, last: bool) -> None:
         """Cancel the jobs of the tag, and close the entrance; `last`: nobody else is there."""
 
+    def rest(self) -> None:
+        """Give back what a cluster lent, as nobody is there; may take long."""
+
+    def wake(self) -> None:
+        """Ask for it again."""
+
     def lives(self) -> bool: ...
 
     def end(self) -> None: ...
@@ -233,6 +252,7 @@ class Keeper:
     served: int = 0
     stopping: bool = False
     now: bool = False
+    rested: bool = False
     since: float = field(default_factory=time.monotonic)
     lock: threading.Lock = field(default_factory=threading.Lock)
     java: threading.Lock = field(default_factory=threading.Lock)
@@ -244,6 +264,7 @@ class Keeper:
             self._write(server.getsockname()[1])
             try:
                 while not self._is_over():
+                    self._rest_in_time()
                     with contextlib.suppress(TimeoutError):
                         line, _ = server.accept()
                         threading.Thread(target=self._talk, args=(line,), daemon=True).start()
@@ -286,6 +307,31 @@ class Keeper:
             waited = time.monotonic() - self.since
             return self.stopping or waited > self.idle or not self.place.kept.exists()
 
+    def _rest_in_time(self) -> None:
+        """Have the JVM rest once nobody has used it for a while."""
+        with self.lock:
+            waited = time.monotonic() - self.since
+            if self.users or self.rested or waited < RESTED_AFTER:
+                return
+            self.rested = True
+        threading.Thread(target=self._rest, daemon=True).start()
+
+    def _rest(self) -> None:
+        with self.java:
+            with self.lock:
+                if self.users:  # who came meanwhile waits for `java`
+                    self.rested = False
+                    return
+            with contextlib.suppress(Exception):
+                self.door.rest()
+
+    def _wake(self) -> None:
+        with self.lock:
+            rested, self.rested = self.rested, False
+        if rested:
+            with contextlib.suppress(Exception):  # else its user finds that there are none
+                self.door.wake()
+
     def _talk(self, line: socket.socket) -> None:
         """Answer one connection; whatever it sends, it harms no other."""
         with line, contextlib.suppress(OSError, ValueError):
@@ -325,6 +371,7 @@ class Keeper:
         entrance = None
         try:
             with self.java:
+                self._wake()
                 entrance, port, secret = self.door.lend()
             _say(line, {"port": port, "secret": secret, "tag": tag})
             line.settimeout(None)

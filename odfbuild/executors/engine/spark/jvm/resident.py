@@ -18,6 +18,7 @@ from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 
+from odfbuild.errors import ProjectError
 from odfbuild.executors.engine.protocol import engine_version
 from odfbuild.executors.engine.spark.cluster.providers import SessionProvider
 from odfbuild.executors.engine.spark.jvm.java import Java
@@ -25,6 +26,7 @@ from odfbuild.executors.engine.spark.jvm.launch import spark_home
 from odfbuild.executors.engine.spark.settings import DEFAULT_MEMORY, fixed_settings
 from odfbuild.host.files import open_regular, read_regular
 from odfbuild.host.json_text import parse_json
+from odfbuild.host.machine import boot_id
 from odfbuild.project.config.targets import RESIDENCES
 from odfbuild.values import dataclass
 
@@ -168,18 +170,23 @@ def _is_typed(found: ResidentRecord) -> bool:
 
 
 def residence(setting: str) -> str:
-    """Return one of `RESIDENCES`: what a project sets, or less, if the environment says so."""
-    said = os.environ.get("ODFBUILD_ENGINE", AUTO)
-    return min(setting, said if said in RESIDENCES else AUTO, key=RESIDENCES.index)
+    """Return one of `RESIDENCES`: what a project sets, or less, if the environment says so.
+
+    Raises ProjectError for another word there.
+    """
+    said = os.environ.get("ODFBUILD_ENGINE") or AUTO
+    if said not in RESIDENCES:
+        raise ProjectError(
+            what=f"ODFBUILD_ENGINE is '{said}', which is not one of {', '.join(RESIDENCES)}",
+            why="it says whether commands may use a resident engine",
+            fix="correct it, or unset it: then `engine.spark.resident` in odfbuild.yaml counts",
+        )
+    return min(setting, said, key=RESIDENCES.index)
 
 
 def host() -> str:
     """Return a name for this machine as it runs now."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-    except OSError:
-        boot = ""
-    return f"{socket.gethostname()} {boot}".strip()
+    return f"{socket.gethostname()} {boot_id()}".strip()
 
 
 def started_at(pid: int) -> str | None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from odfbuild.errors import Diagnostic
-from odfbuild.executors.engine.spark.jvm import resident
+from odfbuild.executors.engine.spark.jvm import keeper, resident
 from odfbuild.executors.engine.spark.jvm.attach import attach
 from odfbuild.executors.engine.spark.jvm.keeper import Keeper
 from odfbuild.executors.engine.spark.jvm.resident import (
@@ -36,13 +36,21 @@ class FakeDoor:
     alive: bool = True
     lent: list[int] = field(default_factory=list)
     taken: list[tuple[object, str, bool]] = field(default_factory=list)
+    done: list[str] = field(default_factory=list)
 
     def lend(self) -> tuple[object, int, str]:
         self.lent.append(len(self.lent))
+        self.done.append("lend")
         return self.lent[-1], 1000 + self.lent[-1], f"secret {self.lent[-1]}"
 
     def take_back(self, entrance: object, tag: str, *, last: bool) -> None:
         self.taken.append((entrance, tag, last))
+
+    def rest(self) -> None:
+        self.done.append("rest")
+
+    def wake(self) -> None:
+        self.done.append("wake")
 
     def lives(self) -> bool:
         return self.alive
@@ -136,6 +144,38 @@ def test_it_ends_when_nobody_has_used_it_for_long_but_not_while_it_is_used(tmp_p
         running.thread.join(30)
         assert not running.thread.is_alive()
         assert not running.keeper.place.kept.exists()
+
+
+def test_it_rests_once_while_nobody_uses_it_and_wakes_for_who_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeper, "RESTED_AFTER", 0.3)
+    with kept(tmp_path) as running:
+        eventually(lambda: running.door.done == ["rest"])
+        line, _ = running.use()
+        with line:
+            assert running.door.done == ["rest", "wake", "lend"]
+            time.sleep(1)
+            other, _ = running.use()
+            other.close()
+            time.sleep(1)
+            assert running.door.done[3:] == ["lend"]
+        eventually(lambda: running.door.done[4:] == ["rest"])
+        time.sleep(1)
+        assert running.door.done[4:] == ["rest"]
+
+
+def test_a_cluster_that_does_not_answer_harms_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeper, "RESTED_AFTER", 0.0)
+    with kept(tmp_path) as running:
+        monkeypatch.setattr(FakeDoor, "rest", lambda _: 1 // 0)
+        monkeypatch.setattr(FakeDoor, "wake", lambda _: 1 // 0)
+        eventually(lambda: running.keeper.rested)
+        line, answer = running.use()
+        with line:
+            assert answer["secret"] == "secret 0"
 
 
 def test_one_that_is_stopping_waits_for_its_users_and_takes_no_more(tmp_path: Path) -> None:

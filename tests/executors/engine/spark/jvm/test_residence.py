@@ -122,8 +122,16 @@ def test_the_environment_takes_away_and_adds_nothing(
     for said in order:
         monkeypatch.setenv("ODFBUILD_ENGINE", said)
         assert residence(setting) == min(setting, said, key=order.index)
-    monkeypatch.setenv("ODFBUILD_ENGINE", "nonsense")
+    monkeypatch.setenv("ODFBUILD_ENGINE", "")
     assert residence(setting) == setting
+
+
+def test_an_unknown_word_in_the_environment_is_an_error(project: Path) -> None:
+    done = command(project, "apply", "--yes", "+x.made", ODFBUILD_ENGINE="nonsense")
+    assert (done.code, (project / ".odfbuild" / "datasets").exists()) == (1, False), done.err
+    assert "ODFBUILD_ENGINE is 'nonsense', which is not one of off, existing, auto" in done.err
+    started = command(project, "engine", "start", ODFBUILD_ENGINE="on")
+    assert (started.code, "ODFBUILD_ENGINE is 'on'" in started.err) == (1, True), started.err
 
 
 def test_a_process_without_streams_is_at_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
