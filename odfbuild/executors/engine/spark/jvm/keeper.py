@@ -47,6 +47,7 @@ from odfbuild.executors.engine.spark.jvm.launch import (
     log_lines,
 )
 from odfbuild.executors.engine.spark.jvm.resident import (
+    RENEWAL,
     ResidentFolder,
     ResidentRecord,
     host,
@@ -253,6 +254,8 @@ class Keeper:
     stopping: bool = False
     now: bool = False
     rested: bool = False
+    written: int = 0
+    renewed: float = field(default_factory=time.monotonic)
     since: float = field(default_factory=time.monotonic)
     lock: threading.Lock = field(default_factory=threading.Lock)
     java: threading.Lock = field(default_factory=threading.Lock)
@@ -265,11 +268,32 @@ class Keeper:
             try:
                 while not self._is_over():
                     self._rest_in_time()
+                    self._renew_in_time()
                     with contextlib.suppress(TimeoutError):
                         line, _ = server.accept()
                         threading.Thread(target=self._talk, args=(line,), daemon=True).start()
             finally:
                 self._forget()
+
+    def _renew_in_time(self) -> None:
+        """Say to other machines, which may not see our lock, that we live."""
+        now = time.monotonic()
+        if now - self.renewed > RENEWAL and self._is_kept():
+            self.renewed = now
+            with contextlib.suppress(OSError):
+                os.utime(self.place.kept)
+
+    @property
+    def is_replaced(self) -> bool:
+        """Tell whether another machine, which took us for killed, has put its own in our place."""
+        return self.place.kept.exists() and not self._is_kept()
+
+    def _is_kept(self) -> bool:
+        """Tell whether what we wrote of us is still there."""
+        try:
+            return self.place.kept.stat().st_ino == self.written
+        except OSError:
+            return False
 
     def stop(self, *, now: bool) -> None:
         """End as soon as nobody uses the JVM, or at once; nobody else may begin to."""
@@ -292,11 +316,13 @@ class Keeper:
         partial = self.place.kept.with_suffix(".partial")
         partial.touch(0o600)
         partial.write_text(kept.text(), "utf-8")
+        self.written = partial.stat().st_ino
         partial.rename(self.place.kept)
         self.place.life.write_bytes(b"ready\n")  # see `is_starting`
 
     def _forget(self) -> None:
-        self.place.kept.unlink(missing_ok=True)
+        if self._is_kept():
+            self.place.kept.unlink(missing_ok=True)
 
     def _is_over(self) -> bool:
         with self.lock:
@@ -305,7 +331,7 @@ class Keeper:
             if self.users:
                 return False
             waited = time.monotonic() - self.since
-            return self.stopping or waited > self.idle or not self.place.kept.exists()
+            return self.stopping or waited > self.idle or not self._is_kept()
 
     def _rest_in_time(self) -> None:
         """Have the JVM rest once nobody has used it for a while."""
@@ -415,20 +441,23 @@ def main() -> int:
 
 
 def _keep(place: ResidentFolder, wanted: Mapping[str, object]) -> None:
-
+    idle = float(str(wanted["idle"]))
     door = JavaDoor.start(place, wanted)
+    keeper = Keeper(place, door, door.traits, idle)
     try:
-        keeper = Keeper(place, door, door.traits, float(str(wanted["idle"])))
         for each in (signal.SIGTERM, signal.SIGINT):
             signal.signal(each, lambda *_: keeper.stop(now=True))
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         keeper.serve()
     finally:
-        if not door.lives():
-            with contextlib.suppress(OSError):
-                shutil.copyfile(place.jvm / "jvm.log", place.last_log)
-        door.end()
-        shutil.rmtree(place.jvm, ignore_errors=True)
+        if keeper.is_replaced:
+            door.jvm.process.kill()  # the folder of Java is that of the other one
+        else:
+            if not door.lives():
+                with contextlib.suppress(OSError):
+                    shutil.copyfile(place.jvm / "jvm.log", place.last_log)
+            door.end()
+            shutil.rmtree(place.jvm, ignore_errors=True)
 
 
 if __name__ == "__main__":

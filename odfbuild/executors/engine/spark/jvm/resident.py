@@ -2,8 +2,9 @@
 
 A resident engine is a JVM with a small keeper beside it, for one workspace.  Its files are in a
 folder of the workspace's cache that only its owner may read.  The keeper holds a lock on one of
-them as long as it lives, so that files of one that was killed are known as such; where it listens
-is written last.  Only what is written there by the same user on the same machine is believed.
+them as long as it lives, so that files of one that was killed are known as such, and touches where
+it listens, which is written last.  Only what is written there by the same user on the same machine
+is believed.
 """
 
 import fcntl
@@ -12,6 +13,7 @@ import json
 import os
 import socket
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -34,6 +36,8 @@ OFF, EXISTING, AUTO = RESIDENCES
 _PROTOCOL = "1"
 _PATIENCE = 5.0  # seconds for the answer to a question
 _LONGEST = 1 << 16
+RENEWAL = 60.0  # seconds between two moments when a keeper says that it lives
+_STALE = 5 * RENEWAL  # after which that of another machine is taken for one that was killed
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,9 +155,19 @@ def read_kept(place: ResidentFolder) -> ResidentRecord | None:
 
 
 def is_gone(place: ResidentFolder, kept: ResidentRecord) -> bool:
-    """Tell whether what was written is of a keeper that was killed, or of before a restart."""
-    is_of_here = kept.host.partition(" ")[0] == host().partition(" ")[0]
-    return is_of_here and not place.is_alive()
+    """Tell whether what was written is of a keeper that was killed, or of before a restart.
+
+    Locks of another machine may not be seen here: its keeper has gone if it renews nothing.
+    """
+    if place.is_alive():
+        return False
+    (there, _, boot), (here, _, boot_here) = kept.host.partition(" "), host().partition(" ")
+    if there == here or (boot and boot == boot_here):
+        return True
+    try:
+        return time.time() - place.kept.stat().st_mtime > _STALE
+    except OSError:
+        return True
 
 
 def _is_typed(found: ResidentRecord) -> bool:

@@ -69,8 +69,7 @@ def test_executors_go_to_others_while_nobody_uses_it_and_come_back(
         assert code == 0, said
         mine, there = application_of(running), status(ours)
         wait_until(lambda: sum(started(running, mine)) == (1 if more else 2))
-        greedy = {} if not more else {"spark.executor.cores": 1}
-        other = Project(tmp_path / "other", running.address, wait="2m", settings=greedy)
+        other = Project(tmp_path / "other", running.address, wait="2m")
         code, said = other.apply()
         assert code == 0, said
         again = status(ours)

@@ -17,11 +17,16 @@ import pytest
 from odfbuild.app import engine
 from odfbuild.app.engine import EngineState
 from odfbuild.errors import Diagnostic
-from odfbuild.executors.engine.spark.jvm import resident_start
+from odfbuild.executors.engine.spark.jvm import keeper, resident_start
 from odfbuild.executors.engine.spark.jvm.attach import attach
-from odfbuild.executors.engine.spark.jvm.resident import ResidentFolder, read_kept
+from odfbuild.executors.engine.spark.jvm.resident import (
+    ResidentFolder,
+    host,
+    is_gone,
+    read_kept,
+)
 from odfbuild.executors.engine.spark.jvm.resident_start import Awaited
-from tests.executors.engine.spark.jvm.test_keeper import attached, kept
+from tests.executors.engine.spark.jvm.test_keeper import attached, eventually, kept
 
 
 @contextmanager
@@ -124,6 +129,58 @@ def test_what_one_left_before_the_machine_started_again_is_not_believed(tmp_path
     assert engine.resident(project_of(place)).state is EngineState.NONE
     engine.stop(project_of(place))
     assert not place.kept.exists()
+
+
+BOOT = host().partition(" ")[2]
+
+
+@pytest.mark.parametrize(
+    ("name", "age", "is_believed"),
+    [
+        (f"renamed {BOOT}", 0, False),
+        ("elsewhere another-start", 0, True),
+        ("elsewhere another-start", 240, True),
+        ("elsewhere another-start", 600, False),
+        ("elsewhere", 600, False),
+    ],
+)
+def test_what_one_left_under_another_name_of_a_machine_is_believed_while_it_is_renewed(
+    name: str, age: int, is_believed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with kept(tmp_path) as running:
+        left = replace(running.kept, host=name, traits={"host": name})
+    place = ResidentFolder(tmp_path)
+    place.kept.touch(0o600)
+    place.kept.write_text(left.text())
+    os.utime(place.kept, (time.time() - age,) * 2)
+    notes: list[Diagnostic] = []
+    assert attach(place.cache, lambda: {"host": host()}, "python", notes.append) is None
+    unfit = f"the resident engine is not used: its host is {name}, not {host()}"
+    assert [each.what for each in notes] == [unfit] * is_believed
+    state = engine.resident(project_of(place)).state
+    assert state is (EngineState.UNFIT if is_believed else EngineState.NONE)
+    engine.stop(project_of(place))
+    assert place.kept.exists() is is_believed
+    with starting(place):  # who holds the lock lives, whatever was renewed
+        place.kept.touch(0o600)
+        assert not is_gone(place, left)
+
+
+def test_a_keeper_renews_what_it_wrote_and_ends_where_another_took_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeper, "RENEWAL", 0.2)
+    with kept(tmp_path) as running:
+        place = running.keeper.place
+        os.utime(place.kept, (1, 1))
+        eventually(lambda: time.time() - place.kept.stat().st_mtime < 60)
+        other = place.folder / "other"
+        other.touch(0o600)
+        other.write_text(replace(running.kept, host="elsewhere").text())
+        other.rename(place.kept)
+        running.thread.join(30)
+        assert (running.thread.is_alive(), running.keeper.is_replaced) == (False, True)
+    assert place.kept.exists()
 
 
 def test_the_engine_of_another_user_is_as_none(tmp_path: Path) -> None:
