@@ -213,7 +213,7 @@ def _not_started(place: ResidentFolder) -> EngineFailedError:
     try:
         what, why, fix = parse_json(lines[-1])
     except (IndexError, ValueError, TypeError):
-        said = f"it printed: {lines[-1]}" if lines else "it printed nothing"
+        said = f"it printed: {lines[-1]}" if lines else place.silence()
         return EngineFailedError("the resident engine did not start", said, f"see {place.log}")
     return EngineFailedError(what, why, fix)
 

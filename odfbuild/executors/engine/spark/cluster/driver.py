@@ -334,6 +334,13 @@ def executor_ids(session: "SparkSession") -> tuple[str, ...]:
     return tuple(found.split(",")) if found else ()
 
 
+def ask_for_executor(session: "SparkSession") -> None:
+    """Ask for an executor where Spark gets them for work that waits: there is none as yet."""
+    context: Any = session.sparkContext._jsc.sc()
+    if context.conf().getBoolean("spark.dynamicAllocation.enabled", False):
+        context.requestExecutors(1)
+
+
 def executor_hosts(session: "SparkSession") -> dict[str, str]:
     """Return the hosts of the executors that are there, by id, as Spark names them."""
     known: Any = session.sparkContext._jsc.sc().statusStore().executorList(True)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from odfbuild.errors import EngineFailedError
 from odfbuild.executors.engine.spark.cluster.driver import (
+    ask_for_executor,
     executor_hosts,
     executor_ids,
     is_stopped,
@@ -126,6 +127,8 @@ class Executors:
 
     def _wait(self, go_on: Callable[[], None]) -> None:
         since, noted = time.monotonic(), False
+        if not executor_ids(self._session):
+            ask_for_executor(self._session)
         while not executor_ids(self._session):
             go_on()
             if is_stopped(self._session):

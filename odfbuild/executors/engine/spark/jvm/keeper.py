@@ -435,9 +435,20 @@ def main() -> int:
         try:
             _keep(place, wanted)
         except EngineError as error:
-            sys.stderr.write(json.dumps([error.what, error.why, error.fix]) + "\n")
-            return 1
+            return _failed(error.what, error.why, error.fix)
+        except OSError as error:
+            return _failed(
+                "the resident engine could not write its files",
+                f"{error.filename or place.folder}: {error.strerror or error}",
+                "make room on the disk of the workspace, or give leave to write there",
+            )
     return 0
+
+
+def _failed(*said: str) -> int:
+    with contextlib.suppress(OSError):  # the disk may be full
+        sys.stderr.write(json.dumps(said) + "\n")
+    return 1
 
 
 def _keep(place: ResidentFolder, wanted: Mapping[str, object]) -> None:

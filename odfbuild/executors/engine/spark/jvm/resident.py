@@ -11,11 +11,12 @@ import fcntl
 import hashlib
 import json
 import os
+import shutil
 import socket
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
@@ -36,6 +37,7 @@ OFF, EXISTING, AUTO = RESIDENCES
 _PROTOCOL = "1"
 _PATIENCE = 5.0  # seconds for the answer to a question
 _LONGEST = 1 << 16
+_LEAST_ROOM = 1 << 20  # bytes of a disk that count as none
 RENEWAL = 60.0  # seconds between two moments when a keeper says that it lives
 _STALE = 5 * RENEWAL  # after which that of another machine is taken for one that was killed
 
@@ -79,6 +81,13 @@ class ResidentFolder:
         """Make the folder, for its owner alone."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self.folder.chmod(0o700)
+
+    def silence(self) -> str:
+        """Say what it means that a keeper wrote nothing: there may have been no room for it."""
+        with suppress(OSError):
+            if shutil.disk_usage(self.folder).free < _LEAST_ROOM:
+                return f"the disk of {self.folder} is full"
+        return "it printed nothing"
 
     def is_ours(self) -> bool:
         """Tell whether nobody else may have written the files."""

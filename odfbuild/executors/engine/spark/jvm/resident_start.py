@@ -18,7 +18,10 @@ from odfbuild.executors.engine.spark.jvm.resident import (
     ResidentRecord,
     read_kept,
 )
+from odfbuild.host.files import read_regular
+from odfbuild.host.json_text import parse_json
 from odfbuild.host.permissions import is_ci
+from odfbuild.texts.redaction import excerpt
 from odfbuild.values import dataclass
 
 IDLE: Final = 10 * 60.0  # seconds without a user until one ends that a command has started
@@ -138,12 +141,26 @@ class Awaited:
                     return None
             else:
                 if self.keeper.returncode != 0 or not again:
+                    self.note(unused(f"it did not start: {self._why()}", LOOK))
                     return None
                 again = False  # the one before it was still ending
                 self.keeper = spawn_keeper(self.place, self.wanted, is_local=True)
             time.sleep(_LOOK)
         self.stop()
         return attach(self.place.cache, self.traits, self.python, self.note)
+
+    def _why(self) -> str:
+        """Return what the keeper said last; nothing may have room on a full disk."""
+        try:
+            lines = read_regular(self.place.log).decode("utf-8", "replace").split("\n")
+        except OSError:
+            lines = []
+        said = next((line for line in reversed(lines) if line.strip()), self.place.silence())
+        try:
+            what, why, _ = parse_json(said)
+        except (ValueError, TypeError):
+            return excerpt(said, 200)
+        return excerpt(f"{what}, {why}", 300)
 
     def stop(self) -> None:
         """Leave it to its keeper, which goes on without us: nobody waits for it."""

@@ -35,12 +35,14 @@ class Cluster:
         self.stopped = False
         self.active = [1]
         self.cancelled: list[str] = []
+        self.asked: list[int] = []
         self.version = "4.3.0"
         self.sparkContext = SimpleNamespace(
             statusTracker=lambda: SimpleNamespace(getActiveJobsIds=lambda: self.active),
             cancelJobsWithTag=self.cancelled.append,
         )
         monkeypatch.setattr(module, "executor_ids", lambda _: self.ids)
+        monkeypatch.setattr(module, "ask_for_executor", lambda _: self.asked.append(1))
         monkeypatch.setattr(module, "is_stopped", lambda _: self.stopped)
         monkeypatch.setattr(module, "_WATCH", 0.02)
 
@@ -61,6 +63,7 @@ def test_a_cluster_that_gives_no_executors_is_left_in_time(
     with pytest.raises(ClusterLostError, match="provided no executors") as caught:
         cluster.executors(tmp_path, wait=0.3)._wait(lambda: None)
     assert "`wait` in odfbuild.yaml" in caught.value.why
+    assert cluster.asked == [1]
     assert str(tmp_path / "jvm.log") in caught.value.fix
 
 

@@ -57,18 +57,17 @@ def application_of(cluster: Standalone) -> str:
     return found
 
 
-@pytest.mark.parametrize("more", [{}, {"spark.cores.max": 1}], ids=["all", "one"])
 def test_executors_go_to_others_while_nobody_uses_it_and_come_back(
-    running: Standalone, tmp_path: Path, more: dict[str, Any]
+    running: Standalone, tmp_path: Path
 ) -> None:
-    ours = Project(tmp_path / "ours", running.address, resident="existing", settings=more)
+    ours = Project(tmp_path / "ours", running.address, resident="existing")
     begun = command(ours, "engine", "start", "--idle", "60m")
     assert begun.code == 0, begun.err
     try:
         code, said = ours.apply()
         assert code == 0, said
         mine, there = application_of(running), status(ours)
-        wait_until(lambda: sum(started(running, mine)) == (1 if more else 2))
+        wait_until(lambda: sum(started(running, mine)) == 2)
         other = Project(tmp_path / "other", running.address, wait="2m")
         code, said = other.apply()
         assert code == 0, said
@@ -78,8 +77,8 @@ def test_executors_go_to_others_while_nobody_uses_it_and_come_back(
         code, said = ours.apply()
         assert code == 0, said
         assert status(ours)["served"] == 2
-        wait_until(lambda: sum(started(running, mine)) == (2 if more else 4))
-        assert more or started(running, mine) == [2, 2]
+        wait_until(lambda: sum(started(running, mine)) == 4)
+        assert started(running, mine) == [2, 2]
         assert {row["k"]: row["v"] for row in ours.rows("out")}["k1"] == 9999
     finally:
         assert command(ours, "engine", "stop", "--now").code == 0

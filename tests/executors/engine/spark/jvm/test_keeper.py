@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import shutil
 import socket
 import threading
 import time
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -321,6 +323,16 @@ def test_what_a_killed_one_left_is_not_believed(tmp_path: Path) -> None:
     assert read_kept(place) is not None
     assert not place.is_alive()
     assert attached(tmp_path) == (None, [])
+
+
+def test_who_finds_no_word_of_a_keeper_looks_for_room_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = ResidentFolder(tmp_path)
+    place.make()
+    assert place.silence() == "it printed nothing"
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=4096))
+    assert place.silence() == f"the disk of {place.folder} is full"
 
 
 def test_what_differs_is_said_in_words() -> None:

@@ -149,11 +149,28 @@ def awaited(folder: Path, keeper: str, monkeypatch: pytest.MonkeyPatch) -> Await
     return Awaited(place=place, wanted={}, traits=dict, python="python", note=notes.append)
 
 
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ("raise SystemExit(1)", "it printed nothing"),
+        ("raise SystemExit('no room')", "no room"),
+        (
+            'raise SystemExit(\'["Java hangs", "it printed nothing", "x"]\')',
+            "Java hangs, it printed nothing",
+        ),
+    ],
+    ids=["silent", "words", "error"],
+)
 def test_one_that_does_not_start_is_done_without(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    said: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    there = awaited(tmp_path, "raise SystemExit(1)", monkeypatch)
+    there = awaited(tmp_path, said, monkeypatch)
+    notes: list[Diagnostic] = []
+    there.note = notes.append
     assert there.attached(lambda: None) is None
+    assert [each.what for each in notes] == [
+        f"the resident engine is not used: it did not start: {why}"
+    ]
 
 
 def test_one_that_finds_another_ending_is_started_once_more(
