@@ -20,6 +20,7 @@ import yaml
 from odfbuild.cli.main import main
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.remote.workspace import BucketWorkspace
 from odfbuild.state.workspace import Workspace
 from tests.real.published import Row
 from tests.support.projects import EXAMPLES, REPOSITORY, Done
@@ -78,10 +79,14 @@ class Step:
 
 @dataclass
 class Building:
-    """A project folder, the commands run in it, and the applies so far."""
+    """A project folder, the commands run in it, and the applies so far.
+
+    `home` is the URL of its workspace if that is in a store.
+    """
 
     root: Path
     steps: list[Step] = field(default_factory=list)
+    home: str | None = None
 
     @classmethod
     def of_example(cls, root: Path, *datasets: str) -> "Building":
@@ -138,6 +143,8 @@ class Building:
 
     @property
     def workspace(self) -> Workspace:
+        if self.home is not None:
+            return BucketWorkspace(self.home)
         return Workspace(self.root / ".odfbuild")
 
     def names(self) -> list[str]:

@@ -1,13 +1,16 @@
-"""The example on real data in eight applies on a given Spark, every step large; what it then holds.
+"""The example on real data in some applies on a given Spark; what it then holds.
 
 A process of its own, because a process has one Spark: `python -m
-tests.executors.engine.spark.cluster.example MASTER FOLDER [OBJECTS]`, OBJECTS being a prefix of a
-store for the files of a cluster.  Between the applies files arrive, and a definition is edited.
+tests.executors.engine.spark.cluster.example MASTER FOLDER [--objects PREFIX] [--home PREFIX]
+[--usual] [--applies N]`, the prefixes being those of stores: for files of a cluster, and for the
+workspace.  Every step is taken for a large one, or as its rows are.  Between the applies files
+arrive, and a definition is edited; at last all steps are run again.
 """
 
 import json
 import os
-import sys
+from argparse import ArgumentParser
+from contextlib import nullcontext
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -33,12 +36,23 @@ Held: TypeAlias = dict[str, list[dict[str, Any]]]
 _BEGIN = 1_735_689_600  # seconds since 1970; each apply is a second later
 
 
-def built_example(master: str, folder: Path, objects: str | None = None) -> Held:
+def built_example(
+    master: str,
+    folder: Path,
+    *,
+    objects: str | None = None,
+    home: str | None = None,
+    usual: bool = False,
+    applies: int = len(FILES_OF_DECLARATIONS),
+) -> Held:
     """Build the example in portions, with all edits of its definition; return what it holds."""
     building = Building.of_example(folder)
+    building.home = home
+    os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
+    os.environ["XDG_STATE_HOME"] = str(folder / "state")
     _settle_on(building, master, objects)
-    with large_steps():
-        for number, files in enumerate(_portions()):
+    with nullcontext() if usual else large_steps():
+        for number, files in enumerate(_portions()[:applies]):
             building.feed(*files)
             if number:
                 building.declare(number)
@@ -46,6 +60,8 @@ def built_example(master: str, folder: Path, objects: str | None = None) -> Held
             with mock.patch.object(apply_plan, "time_ns", lambda moment=moment: moment):
                 step = building.apply()
             assert step.done.code == 0, step.done.err
+        again = building.run("verify", "--replay")
+        assert again.code == 0, again.out + again.err
     return {name: _slices(building, name) for name in building.names()}
 
 
@@ -64,7 +80,10 @@ def _settle_on(building: Building, master: str, objects: str | None) -> None:
     spark |= {} if objects is None else {"objects": objects}
     settings = building.root / "odfbuild.yaml"
     engine = json.dumps({"ingest": "spark", "spark": spark})
-    settings.write_text(f"{settings.read_text('utf-8')}engine: {engine}\n", "utf-8")
+    more = f"engine: {engine}\n"
+    if building.home is not None:
+        more += f"targets: {json.dumps({'dev': {'workspace': building.home}})}\n"
+    settings.write_text(f"{settings.read_text('utf-8')}{more}", "utf-8")
     policy = building.root.with_name(f"{building.root.name}-policy.yaml")
     policy.write_text('odfbuild_policy: 1\nmasters: ["*"]\nstores: ["s3+http://127.*"]\n', "utf-8")
     os.environ["ODFBUILD_POLICY"] = str(policy)
@@ -86,5 +105,17 @@ def _slices(building: Building, name: str) -> list[dict[str, Any]]:
     ]
 
 
+def main() -> None:
+    """Build as the command line says, and print what is held as JSON."""
+    parser = ArgumentParser()
+    parser.add_argument("master")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--objects")
+    parser.add_argument("--home")
+    parser.add_argument("--usual", action="store_true")
+    parser.add_argument("--applies", type=int, default=len(FILES_OF_DECLARATIONS))
+    print(json.dumps(built_example(**vars(parser.parse_args()))))
+
+
 if __name__ == "__main__":
-    print(json.dumps(built_example(sys.argv[1], Path(sys.argv[2]), *sys.argv[3:])))
+    main()

@@ -104,17 +104,34 @@ def test_slices_of_a_workspace_in_the_store_are_sent_by_nobody_twice(
     assert not any("/files/files/" in path for _, path, *_ in proxy.moved)
 
 
+@pytest.fixture(scope="module")
+def example_here(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Return what the example on real data holds that was built on this machine."""
+    found = example(tmp_path_factory.mktemp("alone") / "example", "local[1]")
+    assert len(found) == 7
+    return found
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="only root makes a mount of its own")
 @pytest.mark.skipif(not DATA.is_dir(), reason="ODFBUILD_EXAMPLE_DATA names no folder")
+@pytest.mark.parametrize(("home", "applies"), [("folder", 8), ("store", 2)])
 def test_the_example_on_real_data_is_the_same_by_a_store(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, example_here: Any, home: str, applies: int
 ) -> None:
-    (tmp_path / "projects").mkdir()
-    with apart(tmp_path / "projects", monkeypatch) as (master, store):
-        alone = example(tmp_path / "projects" / "alone", "local[1]")
-        assert len(alone) == 7
-        assert example(tmp_path / "projects" / "cluster", master, store.url("files")) == alone
-        assert_only_files(store)
+    """Also its steps run again; slices of a workspace in the bucket are read where they are."""
+    projects = tmp_path / "projects"
+    projects.mkdir()
+    with apart(projects, monkeypatch) as (master, store):
+        given = ["--objects", store.url("files"), "--applies", str(applies)]
+        given += ["--home", store.url("home")] if home == "store" else []
+        found = example(projects / "cluster", master, *given)
+        assert found == {name: example_here[name][: len(held)] for name, held in found.items()}
+        assert all(found.values())
+        assert len(found) == 7
+        if home == "folder":
+            assert_only_files(store)
+        else:
+            assert store.files("files") == {}
 
 
 @contextmanager
@@ -138,10 +155,10 @@ def assert_only_files(store: ObjectServer) -> None:
     assert all("files/f1620" in each for each in left)
 
 
-def example(folder: Path, master: str, *objects: str) -> Any:
+def example(folder: Path, master: str, *given: str) -> Any:
     """Build the example on real data in a process of its own and return what it holds."""
     module = "tests.executors.engine.spark.cluster.example"
-    command = [sys.executable, "-m", module, master, str(folder), *objects]
+    command = [sys.executable, "-m", module, master, str(folder), *given]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     return json.loads(run.stdout)
