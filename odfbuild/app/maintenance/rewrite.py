@@ -257,6 +257,8 @@ def _made_anew(
         if chain is not None and chain.transform is None:
             return CarriedOut(_read_anew(site, dataset, prepared, chain))
         made = transform(site, dataset, rounds.append)
+    except Exception:  # the engines have others to rebuild
+        raise
     except BaseException:
         site.cancel()
         raise

@@ -36,16 +36,20 @@ Place = tuple[int | None, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranges:
-    """Ranges of one column of times; each but the first begins at one of `borders`, in order."""
+    """Ranges of one column of times; each but the first begins at one of `borders`, in order.
+
+    `name` is that of the column with their numbers: no column of the rows has it.
+    """
 
     time: str
     kind: pa.DataType
     borders: tuple[Place, ...]
+    name: str = _RANGE
 
     @property
     def number(self) -> str:
         """Return the expression for the number of the range of a row."""
-        return f"{self._between(0, len(self.borders))} AS {_RANGE}"
+        return f"{self._between(0, len(self.borders))} AS {quoted(self.name)}"
 
     def _between(self, first: int, last: int) -> str:
         if first == last:
@@ -70,9 +74,9 @@ class Ranges:
         The order is that of the time, nulls first, then of the position.
         """
         column = functions(rows).col
-        parts = rows.repartitionById(len(self.borders) + 1, column(_RANGE))
+        parts = rows.repartitionById(len(self.borders) + 1, column(quoted(self.name)))
         order = (column(quoted(self.time)).asc_nulls_first(), column(quoted(POSITION)))
-        return parts.sortWithinPartitions(*order).drop(_RANGE, POSITION)
+        return parts.sortWithinPartitions(*order).drop(self.name, POSITION)
 
 
 def ranges_of(source: Frame, time: str) -> Ranges | None:
@@ -89,7 +93,11 @@ def ranges_of(source: Frame, time: str) -> Ranges | None:
     places = sorted(_sample(files, time), key=_order)
     count = min(count, _MOST_RANGES, len(places))
     borders = [places[number * len(places) // count] for number in range(1, count)]
-    return Ranges(time=time, kind=kind, borders=tuple(each for each, _ in groupby(borders)))
+    name = _RANGE
+    while name in source.schema.names:
+        name += "_"
+    distinct = tuple(each for each, _ in groupby(borders))
+    return Ranges(time=time, kind=kind, borders=distinct, name=name)
 
 
 def _order(place: Place) -> tuple[bool, int, int]:
@@ -104,10 +112,10 @@ def _bytes(part: FilePart) -> int:
 def _sample(files: Sequence[FilePart], time: str) -> Iterator[Place]:
     """Yield the places of some rows, from all over the files."""
     groups = list(_groups(files))
-    step = -(-len(groups) // _MOST_GROUPS)
+    step = max(1, -(-len(groups) // _MOST_GROUPS))
     for part, number, first in groups[::step]:
         with pq.ParquetFile(part.path) as file:
-            found = file.read_row_group(number, columns=[time]).column(0)
+            found = file.read_row_group(number, columns=[time]).column(time)
         every = max(1, len(found) // _ROWS)
         chosen = found.take(pa.array(range(0, len(found), every)))
         for at, value in enumerate(_counted(chosen).to_pylist()):

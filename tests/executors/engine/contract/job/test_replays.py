@@ -34,6 +34,13 @@ VERIFY = ("verify", "--replay", "--recompute", "--placed")
 FULL = "sys.exit('the cluster is full')"
 KILLED = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
 ALTERED = "import pyarrow.compute as pc\nrows = put('v', pc.add(rows['v'], 1000))"
+FULL_AT_FIRST = f"""
+begun = pathlib.Path(__file__).with_name('begun')
+if not begun.exists():
+    begun.touch()
+    {FULL}
+subprocess.run([sys.executable, '-m', 'odfbuild', 'step', 'run', sys.argv[1]])
+"""
 OTHER_VERSION = """
 there = "import odfbuild.executors.engine.protocol as p; p._installed = lambda _: '1.2.3'; "
 there += "from odfbuild.cli.main import main; main()"
@@ -308,6 +315,20 @@ def test_rebuilds_run_where_apply_runs_steps(
     assert {name for name in after if after[name] != before[name]} == {*names}
     wanted = expected(project)
     assert {name: shown(project, name) for name in names} == {n: wanted[n] for n in names}
+    assert nothing_left(project)
+
+
+def test_a_rebuild_that_fails_leaves_those_after_it_to_be_done(tmp_path: Path) -> None:
+    project = built(tmp_path, "{tags: [big]}")
+    before = heads(project)
+    carried_out_by(project, scripted(tmp_path, FULL_AT_FIRST))
+    done = project("rebuild", "large", "totals", "--yes")
+    assert done.code == 4, done.err
+    assert "the cluster is full" in done.out + done.err
+    assert "interrupted" not in done.out + done.err
+    after = heads(project)
+    assert [name for name in after if after[name] != before[name]] == ["totals"]
+    assert shown(project, "totals") == expected(project)["totals"]
     assert nothing_left(project)
 
 

@@ -17,7 +17,12 @@ from odfbuild.executors.data.frames import FilePart, Frame
 from odfbuild.executors.engine.spark.engine import SparkEngine
 from odfbuild.executors.engine.spark.ingest import ranges
 from odfbuild.executors.engine.spark.ingest.ranges import ranges_of
-from odfbuild.odf.events import MergeStrategy, MergeStrategyAppend, MergeStrategyLedger
+from odfbuild.odf.events import (
+    DatasetVocabulary,
+    MergeStrategy,
+    MergeStrategyAppend,
+    MergeStrategyLedger,
+)
 from tests.executors.engine.spark.tables import MILLIS, ingest_request, rows_of
 from tests.support.effort import examples
 
@@ -138,3 +143,34 @@ def test_rows_of_one_range_and_without_times_of_a_kind_have_none(tmp_path: Path)
     texts = Frame.at(tmp_path / "texts.parquet")
     assert ranges_of(texts, TIME) is None
     assert ranges_of(texts, "at") is None
+
+
+@pytest.mark.parametrize("name", ["event_time", "__odf_range", "a.b", "`a`.`b`", "t`x", "q\"'"])
+def test_columns_may_have_any_name(large: SparkEngine, tmp_path: Path, name: str) -> None:
+    table = pa.table(
+        {
+            "a": [{"b": 1}, {"b": 2}, {"b": 3}],
+            "__odf_range_": [1, 2, 3],
+            name: pa.array([2, None, 1], MILLIS),
+        }
+    )
+    pq.write_table(table, tmp_path / "source.parquet", row_group_size=1)
+    source = Frame.at(tmp_path / "source.parquet")
+    assert ranges_of(source, name) is not None
+    vocab = DatasetVocabulary(event_time_column=name)
+    asked = ingest_request(tmp_path, table, MergeStrategyAppend(), vocab=vocab)
+    rows = rows_of(large.ingest(replace(asked, source=source)))
+    assert [(row["a"], row["__odf_range_"]) for row in rows] == [
+        ({"b": 2}, 2),
+        ({"b": 3}, 3),
+        ({"b": 1}, 1),
+    ]
+
+
+def test_files_without_rows_have_no_borders(large: SparkEngine, tmp_path: Path) -> None:
+    pq.write_table(
+        pa.table({TIME: pa.array([], MILLIS), "n": pa.array([], pa.int64())}),
+        tmp_path / "none.parquet",
+    )
+    empty = Frame.at(tmp_path / "none.parquet")
+    assert merged(large, tmp_path, empty, MergeStrategyAppend(), None) == []
