@@ -118,6 +118,7 @@ def _run_and_record(
     events: "Path | None",
 ) -> "RunReport":
     """Run a plan and record it."""
+    from odfbuild.executors.process.interrupt import hurries
     from odfbuild.executors.runs.lineage import Recording
     from odfbuild.executors.runs.record import Recorder
     from odfbuild.executors.runs.scheduler import run
@@ -150,6 +151,9 @@ def _run_and_record(
         stopped = True
         raise
     except OdfBuildError as error:
+        stopped = hurries()  # then what failed is what was killed
+        if stopped:
+            raise KeyboardInterrupt from error
         broken = error
         raise
     finally:

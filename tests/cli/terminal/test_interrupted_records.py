@@ -16,12 +16,15 @@ from types import FrameType
 
 import pytest
 
+from odfbuild.app.plan import query_errors
 from odfbuild.cli.terminal import signals
+from odfbuild.errors import EngineFailedError
 from odfbuild.executors.process import interrupt
 from odfbuild.state.files.lock import is_locked
 from tests.support.engines import FakeEngine
 from tests.support.process.inside import Inside, heads, lay_out
 from tests.support.projects import Done
+from tests.support.projects.texts import derivative
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 WATCHED = (
@@ -142,3 +145,29 @@ def test_a_record_names_every_step_with_its_end(
             assert again.code == 0, (seed, again.err)
             assert heads(copy)
         shutil.rmtree(copy)
+
+
+@pytest.mark.parametrize(("times", "code"), [(0, 1), (3, 130)])
+def test_an_engine_killed_by_the_third_interrupt_while_it_is_asked_is_no_failure(
+    times: int,
+    code: int,
+    project: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def killed(*_asked: object) -> None:
+        for _ in range(times):
+            signal.raise_signal(signal.SIGINT)
+        raise EngineFailedError(what="Java was killed", why="by a signal", fix="run again")
+
+    monkeypatch.setattr(interrupt._RUNNING, "engines", set())
+    monkeypatch.setattr(query_errors, "refused_by_engine", killed)
+    lay_out(project, {"datasets/more.yaml": derivative("more", "src")})
+    done = Inside(project, capsys, monkeypatch, FakeEngine())("apply", "--yes")
+    assert (done.code, "Java was killed" in done.err) == (code, times == 0)
+    folder = records(project)[-1]
+    assert json.loads((folder / "summary.json").read_text())["outcome"] == (
+        "failed" if times == 0 else "stopped"
+    )
+    if times:
+        check_record(folder, done)
