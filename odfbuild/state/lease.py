@@ -192,7 +192,7 @@ def _said(worker: Worker | None, opened: int) -> Mapping[str, object]:
     """Return what other machines see of a holder, who has locked a file of this machine."""
     found = os.fstat(opened)
     locked = f"{boot_id()} {found.st_dev} {found.st_ino}"
-    lock = {LOCK: hashlib.sha256(locked.encode()).hexdigest()[:32]} if boot_id() else {}
+    lock = {LOCK: hashlib.sha256(locked.encode()).hexdigest()} if boot_id() else {}
     return {**({} if worker is None else asdict(worker)), **lock}
 
 
