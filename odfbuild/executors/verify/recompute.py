@@ -6,7 +6,7 @@ tell whether it holds: a step that looks at the wrong keys does so again.  So he
 last step runs once over everything, no key or count of earlier steps is made use of, and the
 difference from the rows that stand has to be empty.
 
-An engine elsewhere is not asked for that difference: it gets none of the rows that stand, gives all
+An engine elsewhere is not asked for that difference: it gets none of the current rows, gives all
 rows of the query, and they are compared here.
 """
 
@@ -155,7 +155,7 @@ def _compare(
 
 
 def _compare_here(step: RecordedStep, work: TransformWork, engine: StepEngine) -> Recomputed:
-    """Compare all rows of the query with those that stand."""
+    """Compare all rows of the query with the current rows."""
     asked = replace(work, output=())
     sealed = execute(engine, step.after, asked, step.system_time)
     made = () if sealed.path is None else (sealed.path,)

@@ -29,8 +29,8 @@ class StoredObject:
     def was_written_since(self, listed: "StoredObject") -> bool:
         """Tell whether an object was written again after it was listed.
 
-        The clock of the store may have been set back meanwhile.  A list may have parts of seconds
-        where a head has whole ones.
+        The clock of the store may have been set back meanwhile.  A list may give parts of seconds
+        where the metadata of an object gives full ones.
         """
         return self.touched > listed.touched or self.touched < listed.touched - 1
 

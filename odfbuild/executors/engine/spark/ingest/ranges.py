@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 RANGE_BYTES: Final = 24 << 20
 """Of the files of a source, what becomes one range: two of them are sorted in memory at a time."""
 
-_MOST_RANGES: Final = 128  # more make a text that Java does not compile
+_MOST_RANGES: Final = 128  # so that the expression stays short
 _MOST_GROUPS: Final = 16  # row groups that are looked at
 _ROWS: Final = 1 << 12  # of each of them
 _RANGE: Final = "__odf_range"

@@ -23,6 +23,7 @@ from tests.executors.engine.contract.job.test_projects import (
 from tests.executors.engine.contract.job.test_steps import (
     ELSEWHERE,
     LYING,
+    PLACES,
     QUERIES,
     TAGS,
     Sales,
@@ -118,21 +119,7 @@ def test_a_verification_is_done_here_unless_it_is_asked_for_elsewhere(tmp_path: 
     assert places(done) == {name: {None} for name in QUERIES}
 
 
-@pytest.mark.parametrize(
-    ("steps", "target", "where"),
-    [
-        ("{tags: [big]}", "dev", {"large": "batch", "totals": "batch", "again": "batch"}),
-        ("{tags: [other, none]}", "dev", {"large": None, "totals": "batch", "again": None}),
-        ("{from: 1B}", "dev", {"large": "batch", "totals": "batch", "again": "batch"}),
-        ("{from: 1TB}", "dev", {"large": None, "totals": None, "again": None}),
-        (
-            "{from: 1TB, tags: [other], targets: [prod]}",
-            "prod",
-            {"large": None, "totals": "batch", "again": None},
-        ),
-        ("{tags: [big], targets: [prod]}", "dev", {"large": None, "totals": None, "again": None}),
-    ],
-)
+@pytest.mark.parametrize(("steps", "target", "where"), PLACES)
 def test_steps_are_run_again_where_apply_runs_them(
     tmp_path: Path, steps: str, target: str, where: Mapping[str, str | None]
 ) -> None:

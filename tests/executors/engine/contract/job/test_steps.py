@@ -141,21 +141,22 @@ def _places(step: Mapping[str, list[dict[str, str]]]) -> list[str | None]:
     return [each.get("place") for each in step["rounds"] if each["blocks"]]
 
 
-@pytest.mark.parametrize(
-    ("steps", "target", "places"),
-    [
-        ("{tags: [big]}", "dev", {"large": "batch", "totals": "batch", "again": "batch"}),
-        ("{tags: [other, none]}", "dev", {"large": None, "totals": "batch", "again": None}),
-        ("{from: 1B}", "dev", {"large": "batch", "totals": "batch", "again": "batch"}),
-        ("{from: 1TB}", "dev", {"large": None, "totals": None, "again": None}),
-        (
-            "{from: 1TB, tags: [other], targets: [prod]}",
-            "prod",
-            {"large": None, "totals": "batch", "again": None},
-        ),
-        ("{tags: [big], targets: [prod]}", "dev", {"large": None, "totals": None, "again": None}),
-    ],
-)
+PLACES = [
+    ("{tags: [big]}", "dev", {"large": "batch", "totals": "batch", "again": "batch"}),
+    ("{tags: [other, none]}", "dev", {"large": None, "totals": "batch", "again": None}),
+    ("{from: 1B}", "dev", {"large": "batch", "totals": "batch", "again": "batch"}),
+    ("{from: 1TB}", "dev", {"large": None, "totals": None, "again": None}),
+    (
+        "{from: 1TB, tags: [other], targets: [prod]}",
+        "prod",
+        {"large": None, "totals": "batch", "again": None},
+    ),
+    ("{tags: [big], targets: [prod]}", "dev", {"large": None, "totals": None, "again": None}),
+]
+"""A setting of `steps`, a target, and where the steps of each dataset are carried out then."""
+
+
+@pytest.mark.parametrize(("steps", "target", "places"), PLACES)
 def test_steps_go_where_their_tags_and_sizes_say_and_give_the_same_slices(
     tmp_path: Path, here: Slices, steps: str, target: str, places: dict[str, str | None]
 ) -> None:
