@@ -19,6 +19,7 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.project.config.targets import RESOURCES
 from odfbuild.state.workspace import Workspace
 from tests.executors.engine.spark.connect.server import CLIENT
+from tests.executors.engine.spark.standalone import needs_executors
 from tests.pages.test_readme import commands, pattern
 from tests.support.projects import REPOSITORY, environment
 from tests.support.servers.object_store import free_ports
@@ -48,15 +49,9 @@ def rows(workspace: Path, name: str) -> pa.Table:
     return pa.concat_tables(each.drop_columns(["system_time"]) for each in tables)
 
 
-needs_cluster = pytest.mark.skipif(
-    not find_java().has_vector_module,
-    reason="Spark starts executors with a module that this Java lacks",
-)
-
-
 @pytest.mark.spark
 @pytest.mark.slow
-@needs_cluster
+@needs_executors
 def test_the_tutorial_of_a_standalone_cluster_is_so(tmp_path: Path) -> None:
     followed(TUTORIAL, tmp_path, {"7077": str(one_free_port())})
     for name, count in (("sales", 3), ("dearest", 2)):
@@ -68,7 +63,7 @@ def test_the_tutorial_of_a_standalone_cluster_is_so(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
-@needs_cluster
+@needs_executors
 def test_the_tutorial_of_a_server_of_spark_connect_is_so(tmp_path: Path) -> None:
     followed(SERVER, tmp_path, {"15002": str(one_free_port())})
     for name, count in (("sales", 3), ("dearest", 2)):
@@ -85,7 +80,7 @@ def test_the_options_of_java_that_the_page_has_are_those_that_are_checked() -> N
 
 @pytest.mark.spark
 @pytest.mark.slow
-@needs_cluster
+@needs_executors
 @pytest.mark.skipif(os.getuid() != 0, reason="only root makes a mount of its own")
 def test_the_tutorial_of_a_cluster_without_a_shared_folder_is_so(tmp_path: Path) -> None:
     """The worker of the test sees the folder of the project empty, as another machine does."""

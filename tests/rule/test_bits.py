@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from odfbuild.executors.engine.spark.engine import SparkEngine
-from odfbuild.executors.engine.spark.jvm.java import find_java
-from tests.executors.engine.spark.standalone import cluster
+from tests.executors.engine.spark.standalone import cluster, needs_executors
 from tests.rule.bits import hashes, in_every_way, long_history, seed_of
 from tests.rule.shapes import SHAPES, Shape
 from tests.rule.steps import Step, sealed
@@ -62,10 +61,7 @@ def test_rows_in_files_on_four_threads_give_what_rows_in_memory_give(
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    not find_java().has_vector_module,
-    reason="Spark starts executors with a module that this Java lacks",
-)
+@needs_executors
 def test_one_thread_and_a_cluster_of_two_workers_give_the_same_slices(
     engine: SparkEngine, tmp_path: Path
 ) -> None:

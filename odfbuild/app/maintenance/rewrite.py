@@ -257,9 +257,7 @@ def _made_anew(
         if chain is not None and chain.transform is None:
             return CarriedOut(_read_anew(site, dataset, prepared, chain))
         made = transform(site, dataset, rounds.append)
-    except Exception:  # the engines have others to rebuild
-        raise
-    except BaseException:
+    except (KeyboardInterrupt, SystemExit):  # after an error they have others to rebuild
         site.cancel()
         raise
     return None if made is None else CarriedOut(made.head, rounds[-1].place)

@@ -101,7 +101,7 @@ def noticing_end(session: Any, doing: str, log: Path | None = None) -> Iterator[
     """Raise JavaGoneError for what fails in any way once another thread gave up the session."""
     try:
         yield
-    except Exception as error:
+    except Exception as error:  # what PySpark is without its context decides which
         if isinstance(error, OdfBuildError) or not is_given_up(session):
             raise
         raise _lost(ConnectionError(), doing, log) from None

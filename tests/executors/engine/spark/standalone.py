@@ -9,10 +9,17 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+import pytest
+
 from odfbuild.executors.engine.spark.jvm.java import find_java
 from odfbuild.executors.engine.spark.jvm.launch import class_path, module_options, spark_home
 
-__all__ = ["Standalone", "cluster", "descendants", "standalone"]
+__all__ = ["Standalone", "cluster", "descendants", "needs_executors", "standalone"]
+
+needs_executors = pytest.mark.skipif(
+    not find_java().has_vector_module,
+    reason="Spark starts executors with a module that this Java lacks",
+)
 
 _PATIENCE = 90.0  # seconds until a process that is not ready is given up
 

@@ -13,9 +13,8 @@ from typing import Any
 import obstore
 import pytest
 
-from odfbuild.executors.engine.spark.jvm.java import find_java
 from tests.executors.engine.spark.building import SLICE_ROWS
-from tests.executors.engine.spark.standalone import cluster, standalone
+from tests.executors.engine.spark.standalone import cluster, needs_executors, standalone
 from tests.real.building import DATA
 from tests.support.servers.object_proxy import proxying
 from tests.support.servers.object_store import CREDENTIALS, ObjectServer, serving_objects
@@ -23,10 +22,7 @@ from tests.support.servers.object_store import CREDENTIALS, ObjectServer, servin
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.slow,
-    pytest.mark.skipif(
-        not find_java().has_vector_module,
-        reason="Spark starts executors with a module that this Java lacks",
-    ),
+    needs_executors,
 ]
 
 ROWS = 20_000

@@ -17,20 +17,16 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from odfbuild.executors.engine.spark.jvm.java import find_java
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.state.workspace import Workspace
-from tests.executors.engine.spark.standalone import Standalone, standalone
+from tests.executors.engine.spark.standalone import Standalone, needs_executors, standalone
 from tests.support.projects import environment
 from tests.support.servers.object_store import CREDENTIALS, ObjectServer, serving_objects
 
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.slow,
-    pytest.mark.skipif(
-        not find_java().has_vector_module,
-        reason="Spark starts executors with a module that this Java lacks",
-    ),
+    needs_executors,
 ]
 
 Rows = list[dict[str, Any]]

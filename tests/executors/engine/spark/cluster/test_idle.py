@@ -6,18 +6,14 @@ from typing import Any
 
 import pytest
 
-from odfbuild.executors.engine.spark.jvm.java import find_java
 from tests.executors.engine.spark.cluster.test_cluster_faults import Project, wait_until
-from tests.executors.engine.spark.standalone import Standalone, standalone
+from tests.executors.engine.spark.standalone import Standalone, needs_executors, standalone
 from tests.support.projects import Done, program
 
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.slow,
-    pytest.mark.skipif(
-        not find_java().has_vector_module,
-        reason="Spark starts executors with a module that this Java lacks",
-    ),
+    needs_executors,
 ]
 
 

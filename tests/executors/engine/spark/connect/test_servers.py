@@ -20,7 +20,6 @@ from odfbuild.errors import OdfBuildError
 from odfbuild.executors.engine.spark.cluster.connect.plugin import plugin_archive
 from odfbuild.executors.engine.spark.cluster.properties import VARIABLE
 from odfbuild.executors.engine.spark.engine import SparkEngine
-from odfbuild.executors.engine.spark.jvm.java import find_java
 from odfbuild.executors.engine.spark.settings import JAVA_OF_EXECUTORS, StepSize
 from tests.executors.engine.spark.cluster.test_cluster_faults import (
     ENDLESS,
@@ -38,7 +37,7 @@ from tests.executors.engine.spark.connect.server import (
     properties_text,
 )
 from tests.executors.engine.spark.connect.tls import serving_tls
-from tests.executors.engine.spark.standalone import standalone
+from tests.executors.engine.spark.standalone import needs_executors, standalone
 from tests.support.projects import REPOSITORY, environment
 
 pytestmark = pytest.mark.spark
@@ -196,10 +195,7 @@ class Project:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    not find_java().has_vector_module,
-    reason="Spark starts executors with a module that this Java lacks",
-)
+@needs_executors
 def test_a_server_with_executors_on_a_cluster_gives_the_same_rows(
     tmp_path: Path, token_file: Path
 ) -> None:

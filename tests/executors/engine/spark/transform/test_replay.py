@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 
 from odfbuild.executors.engine.spark.engine import SparkEngine
-from odfbuild.executors.engine.spark.jvm.java import find_java
 from odfbuild.executors.verify.history import RecordedHistories
 from odfbuild.executors.verify.replay import replay
 from odfbuild.odf.events import ExecuteTransform
 from odfbuild.state.chain.dataset import Dataset
 from tests.executors.engine.spark.replaying import QUERIES, Built, again, built
-from tests.executors.engine.spark.standalone import cluster
+from tests.executors.engine.spark.standalone import cluster, needs_executors
 from tests.planner.builders import sql
 from tests.support.projects import REPOSITORY, environment
 
@@ -72,10 +71,7 @@ def test_one_core_gives_what_two_gave(made: Built) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    not find_java().has_vector_module,
-    reason="Spark starts executors with a module that this Java lacks",
-)
+@needs_executors
 def test_a_cluster_of_two_workers_gives_what_two_cores_gave(made: Built, tmp_path: Path) -> None:
     with cluster(tmp_path) as master:
         assert elsewhere(made, master) == {name: [[]] * 4 for name in QUERIES}
