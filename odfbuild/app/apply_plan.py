@@ -23,12 +23,13 @@ from odfbuild.planner.plan.subset import touched
 from odfbuild.project.opened import Opened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from odfbuild.executors.engine.context import Site
     from odfbuild.executors.engine.contract.job.steps import Placement
     from odfbuild.executors.engine.protocol import Engine
+    from odfbuild.executors.engine.registry import EnginesByName
     from odfbuild.executors.runs.options import RunSettings
     from odfbuild.executors.runs.record import RunRequest
     from odfbuild.executors.runs.report import RunReport
@@ -118,7 +119,7 @@ def _run_and_record(
     events: "Path | None",
 ) -> "RunReport":
     """Run a plan and record it."""
-    from odfbuild.executors.process.interrupt import hurries
+    from odfbuild.executors.process.interrupt import broken_off_by_second, hurries
     from odfbuild.executors.runs.lineage import Recording
     from odfbuild.executors.runs.record import Recorder
     from odfbuild.executors.runs.scheduler import run
@@ -132,18 +133,9 @@ def _run_and_record(
     broken: OdfBuildError | None = None
     stopped = False
     try:
-        checks = plan.checks
-        if any(not isinstance(s.work, Append | Pull) and s.id not in checks for s in plan.steps):
-            elsewhere = None if placement is None else placement.takes
-            engine.prepare(*planned_work(project, plan, elsewhere), merges=merges(plan))
-        if any(isinstance(step.work, Append) for step in plan.steps):
-            from odfbuild.app.plan.planned_definitions import planned_definitions
-            from odfbuild.app.plan.query_errors import refused_by_engine
-
-            states = project.workspace.states()
-            asked = planned_definitions(plan, states) if declared is None else declared
-            refused = refused_by_engine(project, asked, plan, engine, states)
-            settings = replace(settings, refused=refused)
+        with broken_off_by_second():
+            refused = _prepared(project, plan, declared, engine, placement)
+        settings = replace(settings, refused=refused)
         with openlineage_events(project, recording, events) as sink:
             report = run(plan, site, jobs=jobs, progress=sink.progress, settings=settings)
         report = replace(report, notes=(*sink.notes, *kept_jobs()))
@@ -161,6 +153,28 @@ def _run_and_record(
         engine.close()
         recording.close()
     return report
+
+
+def _prepared(
+    project: Opened,
+    plan: Plan,
+    declared: "Sequence[Declared] | None",
+    engine: "EnginesByName",
+    placement: "Placement | None",
+) -> "Mapping[DatasetAlias, ProjectErrors]":
+    """Start the engine, and return what it refuses of the new definitions, by dataset."""
+    checks = plan.checks
+    if any(not isinstance(s.work, Append | Pull) and s.id not in checks for s in plan.steps):
+        elsewhere = None if placement is None else placement.takes
+        engine.prepare(*planned_work(project, plan, elsewhere), merges=merges(plan))
+    if not any(isinstance(step.work, Append) for step in plan.steps):
+        return {}
+    from odfbuild.app.plan.planned_definitions import planned_definitions
+    from odfbuild.app.plan.query_errors import refused_by_engine
+
+    states = project.workspace.states()
+    asked = planned_definitions(plan, states) if declared is None else declared
+    return refused_by_engine(project, asked, plan, engine, states)
 
 
 def _placement(

@@ -195,6 +195,16 @@ def breakable(*, may_break: bool) -> None:
             raise KeyboardInterrupt
 
 
+@contextmanager
+def broken_off_by_second() -> Iterator[None]:
+    """Let the second interrupt break off what is done within a block, as an exception."""
+    try:
+        breakable(may_break=True)
+        yield
+    finally:
+        breakable(may_break=False)
+
+
 def hurries() -> bool:
     """Say whether an end was asked for so often that nothing slow may be waited for."""
     interrupts = _RUNNING.interrupts

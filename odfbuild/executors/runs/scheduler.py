@@ -22,7 +22,7 @@ from odfbuild.executors.ingest.poll import ingest
 from odfbuild.executors.process.interrupt import (
     Enough,
     StoppedError,
-    breakable,
+    broken_off_by_second,
     first_finished,
     hurries,
     interruptible,
@@ -186,11 +186,8 @@ def _carry_out(state: _Run, jobs: int) -> None:
     with stoppable(), interruptible(state.settings.ending):
         pool = ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="step")
         try:
-            try:
-                breakable(may_break=True)
+            with broken_off_by_second():
                 _do_steps(state, jobs, pool)
-            finally:
-                breakable(may_break=False)
             if is_ending():
                 raise KeyboardInterrupt
         except BaseException:

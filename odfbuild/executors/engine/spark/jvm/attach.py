@@ -7,11 +7,10 @@ connection to the keeper ends.  Its jobs carry a tag, by which they alone are ca
 import contextlib
 import json
 import os
-import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,6 +21,7 @@ from odfbuild.executors.engine.spark.jvm.gateway import tune
 from odfbuild.executors.engine.spark.jvm.launch import (
     JvmFailedError,
     forget_gateway,
+    interrupts_kept,
     pyspark_finds,
     refuse_second,
     silence,
@@ -66,7 +66,7 @@ class Attached:
         silence()
         try:
             _let_in(self.port, self.secret)
-            with pyspark_finds(self.port, self.secret, self.python), _interrupts_kept():
+            with pyspark_finds(self.port, self.secret, self.python), interrupts_kept():
                 return _session()
         except (Py4JError, OSError) as error:
             forget_gateway(self.port)
@@ -205,19 +205,6 @@ def _session() -> "SparkSession":
     context = view.JavaSparkContext.fromSparkContext(there)
     with closed_to_strangers():
         return SparkSession(SparkContext(conf=SparkConf(_jconf=context.getConf()), jsc=context))
-
-
-@contextlib.contextmanager
-def _interrupts_kept() -> Iterator[None]:
-    """Keep our handling of ^C: PySpark's own cancels the jobs of all."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.getsignal(signal.SIGINT)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _detach(port: int) -> None:

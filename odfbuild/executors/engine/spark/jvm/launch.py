@@ -11,9 +11,11 @@ import os
 import re
 import secrets
 import shutil
+import signal
 import struct
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
@@ -123,7 +125,7 @@ class Jvm:
         silence()
         from py4j.protocol import Py4JError
 
-        with pyspark_finds(port, secret, self.python):
+        with pyspark_finds(port, secret, self.python), interrupts_kept():
             try:
                 session = _session(self.settings)
             except Py4JError:
@@ -423,6 +425,19 @@ def pyspark_finds(port: int, secret: str, python: str) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+@contextlib.contextmanager
+def interrupts_kept() -> Iterator[None]:
+    """Keep our handling of ^C: PySpark's own breaks off the first time, and cancels all jobs."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def silence() -> None:

@@ -1,6 +1,7 @@
 """Signals while Java starts: the run ends at once, in its own words, and leaves no Java."""
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -13,8 +14,9 @@ import pytest
 
 from odfbuild.executors.engine.spark.jvm.java import find_java
 from tests.support.process.inside import lay_out
-from tests.support.projects import await_said, environment
-from tests.support.projects.texts import GOOD, root
+from tests.support.process.terminals import terminal
+from tests.support.projects import await_said, environment, program
+from tests.support.projects.texts import GOOD, derivative, root
 
 
 def javas(project: Path) -> list[int]:
@@ -71,6 +73,49 @@ def test_signals_while_java_starts_break_the_step_off(tmp_path: Path, times: int
     told = map(json.loads, (record / "events.ndjson").read_text().splitlines())
     ends = {each["step"]: each["outcome"] for each in told if "outcome" in each and "step" in each}
     assert ends == {"append:a": "done", "ingest:a": "interrupted"}
+    while javas(project):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("hangs", "times"), [(False, 2), (True, 3)], ids=["Java starts", "Java hangs"]
+)
+def test_an_interrupt_does_not_wait_for_what_spark_says_of_definitions(
+    tmp_path: Path, times: int, *, hangs: bool
+) -> None:
+    project = lay_out(tmp_path / "p", {"datasets/src.yaml": root(), "data/1.csv": GOOD})
+    applied = program("apply", "--yes", cwd=project)
+    assert applied.code == 0, applied.err
+    more_rows = derivative("more", query="select t, k, v + 1 as v from src")
+    lay_out(project, {"datasets/more.yaml": more_rows})
+    more = {"ODFBUILD_ENGINE": "off"}
+    if not hangs:
+        more["JAVA_HOME"] = str(java_that_starts_for_ever(tmp_path))
+    words = [str(Path(sys.executable).parent / "odfbuild"), "apply", "--yes"]
+    with terminal(words, project, environment(**more)) as shown:
+        until = time.monotonic() + 60
+        spark = project / ".odfbuild/cache/spark"
+        while not (any(spark.glob("*/connection")) if hangs else javas(project)):
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        (java,) = javas(project)
+        if hangs:
+            os.kill(java, signal.SIGSTOP)
+        shown.interrupt()
+        shown.expect("ends after the open slices")
+        began = time.monotonic()
+        for _ in range(times - 1):
+            shown.interrupt()
+            time.sleep(0.5)
+        assert shown.end() == 128 + signal.SIGINT, shown.said
+        assert time.monotonic() - began < 20
+    assert "Traceback" not in shown.text
+    record = sorted((project / ".odfbuild/runs").iterdir())[-1]
+    assert json.loads((record / "summary.json").read_text())["outcome"] == "stopped"
+    told = map(json.loads, (record / "events.ndjson").read_text().splitlines())
+    assert {each.get("outcome") for each in told if "step" in each} == {"not-begun"}
     while javas(project):
         assert time.monotonic() < until
         time.sleep(0.05)
