@@ -464,11 +464,10 @@ def _rows_like(
     event time was given one.  Rows that take back another one by the column `operation` of the file
     are left out.
     """
-    import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from odfbuild.executors.data.conformance import conform
+    from odfbuild.executors.data.conformance import conform, row_numbers
 
     pairs = {ours: theirs for ours, theirs in names.items() if ours in record.column_names}
     if not pairs:
@@ -476,19 +475,19 @@ def _rows_like(
     values = {ours: record.column(ours).combine_chunks() for ours in pairs}
     found, given, start = list[int](), 0, 0
     for batch in frame.batches():
-        left = np.arange(batch.num_rows)
+        left = row_numbers(batch.num_rows)
         if operation is not None:
             takes_back = pc.is_in(batch.column(operation).cast(pa.int64()), pa.array(_TAKES_BACK))
-            left = left[pc.invert(takes_back).to_numpy(zero_copy_only=False)]
+            left = left.filter(pc.invert(takes_back))
         for ours, theirs in pairs.items():
             column = conform(batch.column(theirs).take(left), values[ours].type)
             equal = _equal(column, values[ours])
             if ours == event_time:
-                equal |= column.is_null().to_numpy(zero_copy_only=False)
-            left = left[equal]
+                equal = pc.or_(equal, column.is_null())
+            left = left.filter(equal)
         if event_time in pairs:
             given += batch.column(pairs[event_time]).take(left).null_count
-        found += [start + int(row) for row in left]
+        found += [start + row for row in left.to_pylist()]
         start += batch.num_rows
     if given not in (0, len(found)):
         raise UnknownLinesError("it is not known whether its event time was given to it")
@@ -496,7 +495,7 @@ def _rows_like(
 
 
 def _equal(column: "pa.Array", value: "pa.Array") -> "pa.Array":
-    """Return where a column has a value, given as an array of one, as a mask of NumPy.
+    """Return where a column has a value, given as an array of one.
 
     Numbers are compared by their bits: 0.0 is not -0.0, and what is no number equals itself.
     """
@@ -507,18 +506,17 @@ def _equal(column: "pa.Array", value: "pa.Array") -> "pa.Array":
 
     kind = column.type
     if not value[0].is_valid:
-        return column.is_null().to_numpy(zero_copy_only=False)
+        return column.is_null()
     if pa.types.is_nested(kind):
         wanted = repr(python_values(value)[0])
-        found = pa.array([repr(each) == wanted for each in python_values(column)], pa.bool_())
-        return found.to_numpy(zero_copy_only=False)
+        return pa.array([repr(each) == wanted for each in python_values(column)], pa.bool_())
     same = pc.equal(column, value[0])
     if pa.types.is_floating(kind):
         bits = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[kind.bit_width]
         same = pc.equal(column.view(bits), value.view(bits)[0])
         if pc.is_nan(value)[0].as_py():
             same = pc.is_nan(column)
-    return same.fill_null(False).to_numpy(zero_copy_only=False)
+    return same.fill_null(False)
 
 
 def _bad_lines(path: Path) -> Iterator[int]:

@@ -24,10 +24,10 @@ from odfbuild.state.chain.refs import ancestry
 from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
-    import numpy as np
     import pyarrow as pa
 
 PART_ROWS: Final = 1_000_000
+_FACTOR: Final = 0x9E3779B97F4A7C15  # of Fibonacci hashing: 2^64 by the golden ratio, odd
 _COMES: Final = frozenset({0, 3})  # append, and the new half of a correction ("Operation Types")
 
 _Row: TypeAlias = Mapping[str, Any]
@@ -163,7 +163,7 @@ class _SliceRows:
         for batch in scan_slices(self._paths, schema=self._schema):
             rows = pa.Table.from_batches([batch])
             if parts > 1:
-                rows = rows.filter(pa.array(_spread(rows.select(self._key)) % parts == part))
+                rows = rows.filter(pc.equal(_spread(rows.select(self._key), parts), part))
             found.append(rows)
         every = pa.concat_tables(found)
         comes = pc.is_in(every.column(self._op), pa.array(sorted(_COMES), pa.int32()))
@@ -171,22 +171,23 @@ class _SliceRows:
         return every.select(list(self.columns)), weights
 
 
-def _spread(rows: "pa.Table") -> "np.ndarray[Any, np.dtype[np.uint64]]":
-    """Return a number for each row, the same for equal ones."""
-    import numpy as np
+def _spread(rows: "pa.Table", parts: int) -> "pa.ChunkedArray":
+    """Return the part that each row is in, the same for equal ones."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
 
     from odfbuild.executors.data.rows import row_keys
 
-    found = np.zeros(len(rows), np.uint64)
+    factor, half, count = (pa.scalar(each, pa.uint64()) for each in (_FACTOR, 32, parts))
+    found = pa.chunked_array([pa.repeat(pa.scalar(0, pa.uint64()), len(rows))])
     for column in row_keys(rows).columns:
-        found = (found ^ _numbers(column)) * np.uint64(0x9E3779B97F4A7C15)
-        found ^= found >> np.uint64(32)
-    return found
+        found = pc.multiply(pc.bit_wise_xor(found, _numbers(column)), factor)
+        found = pc.bit_wise_xor(found, pc.shift_right(found, half))
+    return pc.subtract(found, pc.multiply(pc.divide(found, count), count))
 
 
-def _numbers(column: "pa.ChunkedArray") -> "np.ndarray[Any, np.dtype[np.uint64]]":
-    """Return a number for each value of a flat column, the same for equal ones."""
-    import numpy as np
+def _numbers(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
+    """Return a number of 64 bits for each value of a flat column, the same for equal ones."""
     import pyarrow as pa
 
     from odfbuild.executors.data.python_values import python_values
@@ -198,68 +199,68 @@ def _numbers(column: "pa.ChunkedArray") -> "np.ndarray[Any, np.dtype[np.uint64]]
     elif pa.types.is_timestamp(kind):
         column = column.cast(pa.int64())
     if pa.types.is_integer(column.type):
-        numbers: np.ndarray[Any, Any] = column.fill_null(0).to_numpy()
-        return numbers.astype(np.uint64)
+        return column.fill_null(0).cast(pa.uint64(), safe=False)
     texts = (str(each).encode("utf-8", "surrogatepass") for each in python_values(column))
-    return np.fromiter(map(crc32, texts), np.uint64, len(column))
+    return pa.chunked_array([pa.array(map(crc32, texts), pa.uint64())])
 
 
 @dataclass(frozen=True, slots=True)
 class _Changes:
-    """Changes of some rows, sorted: the rows of `rows` that went and came, or -1, and how often."""
+    """Changes of some rows, sorted: the rows of `rows` that went and came, and how often.
+
+    A change has no row that went, or none that came, where the number of the row is null.
+    """
 
     rows: "pa.Table"
-    gone: "np.ndarray[Any, np.dtype[np.int64]]"
-    came: "np.ndarray[Any, np.dtype[np.int64]]"
-    times: "np.ndarray[Any, np.dtype[np.int64]]"
+    gone: "pa.Array"
+    came: "pa.Array"
+    times: "pa.Array"
 
     @property
-    def places(self) -> "np.ndarray[Any, np.dtype[np.int64]]":
+    def places(self) -> "pa.Array":
         """The row that each change is sorted by: the one that came, or went."""
-        import numpy as np
+        import pyarrow.compute as pc
 
-        return np.where(self.came < 0, self.gone, self.came)
+        return pc.coalesce(self.came, self.gone)
 
     def first(self, key: Sequence[str], limit: int) -> "_Changes":
         """Return the first changes by key, or by all columns, and only their rows.
 
         Several changes of one key are sorted by all columns, so the parts do not show.
         """
-        import numpy as np
+        import pyarrow as pa
+        import pyarrow.compute as pc
 
         if not limit or not len(self.times):
-            nothing = np.zeros(0, np.int64)
+            nothing = pa.array([], pa.int64())
             return _Changes(self.rows.slice(0, 0), nothing, nothing, nothing)
         by_key = self.rows.select(list(key)) if key else self.rows
         order = _first(_sort_keys(by_key.take(self.places)), limit)
         if key:
             others = [name for name in self.rows.column_names if name not in key]
-            rows = self.rows.select([*key, *others]).take(self.places[order])
-            order = order[_first(_sort_keys(rows), limit)]
+            rows = self.rows.select([*key, *others]).take(self.places.take(order))
+            order = order.take(_first(_sort_keys(rows), limit))
         order = order[:limit]
-        gone, came = self.gone[order], self.came[order]
-        kept = np.unique(np.concatenate([gone, came]))
-        kept = kept[kept >= 0]
+        gone, came = self.gone.take(order), self.came.take(order)
+        kept = pc.unique(pa.concat_arrays([gone, came])).drop_null()
         return _Changes(
             self.rows.take(kept),
-            np.where(gone < 0, -1, np.searchsorted(kept, gone)),
-            np.where(came < 0, -1, np.searchsorted(kept, came)),
-            self.times[order],
+            pc.index_in(gone, value_set=kept).cast(pa.int64()),
+            pc.index_in(came, value_set=kept).cast(pa.int64()),
+            self.times.take(order),
         )
 
     def and_of(self, other: "_Changes") -> "_Changes":
         """Return these changes and others, not sorted."""
-        import numpy as np
         import pyarrow as pa
+        import pyarrow.compute as pc
 
-        gone, came = (
-            np.where(each < 0, -1, each + len(self.rows)) for each in (other.gone, other.came)
-        )
+        gone, came = (pc.add(each, len(self.rows)) for each in (other.gone, other.came))
         return _Changes(
             pa.concat_tables([self.rows, other.rows]),
-            np.concatenate([self.gone, gone]),
-            np.concatenate([self.came, came]),
-            np.concatenate([self.times, other.times]),
+            pa.concat_arrays([self.gone, gone]),
+            pa.concat_arrays([self.came, came]),
+            pa.concat_arrays([self.times, other.times]),
         )
 
 
@@ -273,19 +274,19 @@ def _sort_keys(rows: "pa.Table") -> "pa.Table":
     return pa.table(columns, names=[str(number) for number in range(len(columns))])
 
 
-def _first(keys: "pa.Table", limit: int) -> "np.ndarray[Any, np.dtype[np.int64]]":
+def _first(keys: "pa.Table", limit: int) -> "pa.Array":
     """Return the first rows in order, and all that have the key of the last of them."""
-    import numpy as np
+    import pyarrow as pa
     import pyarrow.compute as pc
 
-    order = pc.sort_indices(keys, [(name, "ascending") for name in keys.column_names]).to_numpy()
+    order = pc.sort_indices(keys, [(name, "ascending") for name in keys.column_names])
     first, others = order[:limit], order[limit:]
-    same = np.ones(len(others), bool)
+    same = pa.chunked_array([pa.repeat(pa.scalar(True), len(others))])
     for column in keys.columns:
-        last, rest = column[int(first[-1])], column.take(others)
+        last, rest = column[first[-1].as_py()], column.take(others)
         alike = pc.equal(rest, last).fill_null(False) if last.is_valid else rest.is_null()
-        same &= alike.to_numpy()
-    return np.concatenate([first, others[same]]).astype(np.int64)
+        same = pc.and_(same, alike)
+    return pa.concat_arrays([first, others.filter(same.combine_chunks())])
 
 
 @dataclass(slots=True)
@@ -303,8 +304,7 @@ class _RowCounter:
         """Take in the rows of one part, which has all rows that could cancel each other."""
         from odfbuild.executors.data.rows import net_of
 
-        left, sums = net_of(rows, weights)
-        found = self._changes(left, sums.to_numpy()).first(self.key, self.limit)
+        found = self._changes(*net_of(rows, weights)).first(self.key, self.limit)
         both = found if self.first is None else self.first.and_of(found)
         self.first = both.first(self.key, self.limit)
 
@@ -315,48 +315,50 @@ class _RowCounter:
         if self.first is None:
             return
         rows = python_rows(self.first.rows)
-        for gone, came, times in zip(
-            self.first.gone, self.first.came, self.first.times, strict=True
-        ):
-            before, after = (None if at < 0 else rows[at] for at in (gone, came))
-            yield RowChange(before, after, int(times))
+        places = (self.first.gone, self.first.came, self.first.times)
+        for gone, came, times in zip(*(each.to_pylist() for each in places), strict=True):
+            before, after = (None if at is None else rows[at] for at in (gone, came))
+            yield RowChange(before, after, times)
 
-    def _changes(self, rows: "pa.Table", sums: "np.ndarray[Any, Any]") -> _Changes:
+    def _changes(self, rows: "pa.Table", sums: "pa.Array") -> _Changes:
         """Return all changes: pairs of one key, and rows that went or came without the other."""
-        import numpy as np
-
-        gone, came = self._pairs(rows, sums) if self.key else (np.zeros(0, np.int64),) * 2
-        alone = np.ones(len(sums), bool)
-        alone[gone] = alone[came] = False
-        places = np.flatnonzero(alone)
-        left = sums[places]
-        self.changed += len(gone)
-        self.removed -= int(left[left < 0].sum())
-        self.added += int(left[left > 0].sum())
-        return _Changes(
-            rows,
-            np.concatenate([gone, np.where(left < 0, places, -1)]),
-            np.concatenate([came, np.where(left > 0, places, -1)]),
-            np.concatenate([np.ones(len(gone), np.int64), np.abs(left)]),
-        )
-
-    def _pairs(
-        self, rows: "pa.Table", sums: "np.ndarray[Any, Any]"
-    ) -> tuple["np.ndarray[Any, Any]", "np.ndarray[Any, Any]"]:
-        """Return the rows of keys that have one that went, once, and one that came, once."""
-        import numpy as np
         import pyarrow as pa
         import pyarrow.compute as pc
 
+        from odfbuild.executors.data.conformance import row_numbers
+
+        nothing = pa.array([], pa.int64())
+        gone, came = self._pairs(rows, sums) if self.key else (nothing, nothing)
+        numbers = row_numbers(len(sums))
+        alone = pc.invert(pc.is_in(numbers, value_set=pa.concat_arrays([gone, came])))
+        places, left = numbers.filter(alone), sums.filter(alone)
+        goes, comes = pc.less(left, 0), pc.greater(left, 0)
+        none = pa.scalar(None, pa.int64())
+        self.changed += len(gone)
+        self.removed -= pc.sum(left.filter(goes), min_count=0).as_py()
+        self.added += pc.sum(left.filter(comes), min_count=0).as_py()
+        return _Changes(
+            rows,
+            pa.concat_arrays([gone, pc.if_else(goes, places, none)]),
+            pa.concat_arrays([came, pc.if_else(comes, places, none)]),
+            pa.concat_arrays([pa.repeat(pa.scalar(1, pa.int64()), len(gone)), pc.abs(left)]),
+        )
+
+    def _pairs(self, rows: "pa.Table", sums: "pa.Array") -> tuple["pa.Array", "pa.Array"]:
+        """Return the rows of keys that have one that went, once, and one that came, once."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        from odfbuild.executors.data.conformance import row_numbers
         from odfbuild.executors.data.rows import row_keys
 
         keys = row_keys(rows.select(list(self.key)))
-        names, places = keys.column_names, np.arange(len(sums))
-        table = keys.append_column("gone", pa.array(places, mask=sums > 0))
-        table = table.append_column("came", pa.array(places, mask=sums < 0))
-        table = table.append_column("weight", pa.array(np.abs(sums)))
+        names, places, none = keys.column_names, row_numbers(len(sums)), pa.scalar(None, pa.int64())
+        table = keys.append_column("gone", pc.if_else(pc.less(sums, 0), places, none))
+        table = table.append_column("came", pc.if_else(pc.greater(sums, 0), places, none))
+        table = table.append_column("weight", pc.abs(sums))
         asked = [("gone", "count"), ("gone", "min"), ("came", "count"), ("came", "min")]
         found = table.group_by(names, use_threads=False).aggregate([*asked, ("weight", "sum")])
         one = pc.and_(pc.equal(found["gone_count"], 1), pc.equal(found["came_count"], 1))
         found = found.filter(pc.and_(one, pc.equal(found["weight_sum"], 2)))
-        return found["gone_min"].to_numpy(), found["came_min"].to_numpy()
+        return found["gone_min"].combine_chunks(), found["came_min"].combine_chunks()

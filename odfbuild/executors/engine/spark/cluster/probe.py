@@ -20,7 +20,7 @@ from odfbuild.errors import EngineFailedError, OdfBuildError
 from odfbuild.host.files import read_regular
 from odfbuild.values import dataclass
 
-PACKAGES = ("pyarrow", "numpy")
+PACKAGES = ("pyarrow",)
 """Distributions that tasks import beside PySpark: those of this machine are there as well."""
 
 COLUMNS = {
@@ -310,14 +310,12 @@ def _unlike(one: Report, here: Versions, archive: str) -> Iterator[str]:
         ("Spark", there.spark, here.spark),
         ("Java", there.java, here.java),
         ("Python", there.python, here.python),
-        *((name, there.packages.get(name, "none"), here.packages[name]) for name in PACKAGES[:1]),
+        *((name, there.packages.get(name, "none"), here.packages[name]) for name in PACKAGES),
         ("the time zone of Java", there.zone, here.zone),
         ("the encoding of Java", there.encoding, here.encoding),
     ]
     for name, found, wanted in pairs:
         if found != wanted:
             yield f"{one.host} has {name} {found}, not {wanted}"
-    if "none" in (there.packages.get(name, "none") for name in PACKAGES[1:]):
-        yield f"{one.host} lacks one of {', '.join(PACKAGES)}"
     if there.package != archive:
         yield f"{one.host} has odfbuild from {there.package}, not from {archive}"
