@@ -1,7 +1,7 @@
 """Samples of the tests that take long: those of `make test`, and of `make test EACH=1`.
 
-Of a test with several cases, which differ little in what they hold, every sixth case stays.  One
-with a single case is left out by `make test`; with EACH=1 a sixth of them stays, which differs by
+Of a test with several cases, which differ little in what they hold, every eighth case stays.  One
+with a single case is left out by `make test`; with EACH=1 an eighth of them stays, which differs by
 the commit.  `make test ALL=1` runs all cases.  long_tests.txt names the tests that take long, with
 their times:
 
@@ -20,8 +20,7 @@ __all__ = ["LIST", "commit_number", "family", "listed", "long_tests", "sampled"]
 
 LIST = Path(__file__).with_name("long_tests.txt")
 _ALONE, _TOGETHER = 1.0, 1.0  # seconds: of a test with one case, of all cases of one with more
-_EVERY = 6
-_PARTS = 6
+_PART = 8
 
 
 def family(name: str) -> str:
@@ -47,7 +46,7 @@ def sampled(
 ) -> list[bool]:
     """Say of each test whether it is in the sample, which differs by the number of a commit.
 
-    With `each`, so is a sixth of those with one case.
+    With `each`, so is an eighth of those with one case.
     """
     cases: dict[str, list[int]] = defaultdict(list)
     found = []
@@ -60,14 +59,14 @@ def sampled(
     for name, places in cases.items():
         for number, place in enumerate(places):
             stays = name not in single or (each and name not in spared)
-            found[place] = number % _EVERY == 0 and stays
+            found[place] = number % _PART == 0 and stays
     return found
 
 
 def _spared(names: Iterable[str], long: Mapping[str, float], commit: int) -> Collection[str]:
-    """Return five sixths of the tests; each sixth takes about as long."""
+    """Return seven eighths of the tests; each eighth takes about as long."""
     in_order = sorted(names, key=lambda name: (long[name], name))
-    return frozenset(in_order) - frozenset(in_order[commit % _PARTS :: _PARTS])
+    return frozenset(in_order) - frozenset(in_order[commit % _PART :: _PART])
 
 
 def long_tests(seconds: Mapping[str, float]) -> Iterable[str]:
