@@ -77,7 +77,7 @@ def _data_plan(project: Opened, files: ProjectFiles, repositories: LookMode) -> 
     rest = plannable(loaded.declared, current, wrong)
     loaded, current = replace(loaded, declared=rest.declared), rest.current
     moved = {each.new: each.old for each in project.policy.moved}
-    found = as_in_force(loaded.declared, current, moved, engines())
+    found = as_in_force(loaded.declared, current, moved, engines(project.config))
     known = {each.alias: current[each.alias] for each in found.declared}
     seen = Files()
     barred: dict[DatasetAlias, OdfBuildError] = {}
@@ -97,7 +97,7 @@ def _data_plan(project: Opened, files: ProjectFiles, repositories: LookMode) -> 
         found.declared,
         current=current,
         sources=looks,
-        engines=engines(),
+        engines=engines(project.config),
         project_hash=project_hash(loaded.declared),
         wanted=PlanTerms(
             judging=GateTerms(Policy(today=project.policy.today, now=project.policy.now), "off"),
@@ -152,7 +152,7 @@ def _broken_readers(
         declared,
         current=current,
         sources={},
-        engines=engines(),
+        engines=engines(project.config),
         project_hash=project_hash(declared),
         wanted=PlanTerms(
             data=False,

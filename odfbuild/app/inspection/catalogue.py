@@ -214,7 +214,7 @@ def catalogue_of(
         applied=recall_applied(workspace.root, wanted),
         checks=_by_dataset(tests.checks),
         fixtures=_by_dataset(tests.fixtures),
-        engines=engines(),
+        engines=engines(project.config),
     )
     histories = {alias: _history(workspace, states.get(alias), blocks) for alias in wanted}
     return Catalogue(

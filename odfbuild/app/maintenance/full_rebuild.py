@@ -54,13 +54,14 @@ def new_chain(
     seed: ChainState,
     definitions: Mapping[DatasetAlias, Declared],
     states: Mapping[DatasetAlias, ChainState],
+    engines: Mapping[str, str],
 ) -> NewChain:
     """Return what a chain becomes by its definition; `seed` is its state after the first block.
 
+    `engines` are those that there are, with their versions.
     Raises NotDeclaredError, NoSourceError, KindChangedError, and ProjectErrors with what is wrong
     with its query.
     """
-    from odfbuild.app.plan.cache import engines
     from odfbuild.planner.diff import diff
     from odfbuild.planner.make_plan import op_columns
     from odfbuild.planner.queries import check_queries
@@ -77,7 +78,7 @@ def new_chain(
         known = states.get(ref) if isinstance(ref, DatasetAlias) else None
         return ref if known is None else known.dataset
 
-    changes = diff(declared.snapshot, seed, resolve, engines())
+    changes = diff(declared.snapshot, seed, resolve, engines)
     wrong = [
         each
         for each in check_queries(declared, changes, op_columns(states))

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Collection, Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import partial
 from time import time_ns
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -79,10 +79,11 @@ class Rebuild:
     """Drop the data of a dataset, and rebuild it from its inputs, by the query in force.
 
     With the `definitions` of the project it begins a new chain: by its definition, and a root is
-    read from its source again.
+    read from its source again.  `engines` are then those that there are, with their versions.
     """
 
     definitions: "Mapping[DatasetAlias, Declared] | None" = None
+    engines: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_full(self) -> bool:
@@ -384,7 +385,7 @@ def _full_rebuild(
     hashes, events = tuple(chain.blocks), tuple(chain.blocks.values())
     seed = chain.dataset.state(hashes[0])
     assert seed is not None and wish.definitions is not None  # noqa: S101 - it has a Seed
-    made = new_chain(common["alias"], seed, wish.definitions, states)
+    made = new_chain(common["alias"], seed, wish.definitions, states, wish.engines)
     rewrite = ChainRewrite(1, tuple(map(Keep, made.events)))
     inputs = _inputs(replace(chain.state, transform=made.transform), states)
     forms = {"metadata": [to_mapping(event) for event in made.events]}

@@ -29,6 +29,7 @@ from odfbuild.planner.declared import Declared
 from odfbuild.planner.plan.policy import watermark_at
 from odfbuild.project.config.engines import ENGINES
 from odfbuild.project.config.permissions import policy_mark
+from odfbuild.project.config.project_file import Config
 from odfbuild.project.fingerprint import Fingerprint, changed_files, fingerprint
 from odfbuild.project.opened import Opened
 from odfbuild.state.chain.head_table import HeadTable
@@ -247,8 +248,17 @@ def at_rest(project: Opened, current: Mapping[DatasetAlias, ChainState]) -> Coll
     return recall_empty_steps(project.workspace.root, heads, used)
 
 
-def engines() -> dict[str, str]:
-    """Return the installed engines and their versions."""
+def engines(config: Config) -> dict[str, str]:
+    """Return the installed engines and their versions, and those of images and their digests."""
+    images = {
+        name: each.image.rpartition("@")[2]
+        for name, each in config.engines.items()
+        if each.image is not None
+    }
+    return {**_installed(), **images}
+
+
+def _installed() -> dict[str, str]:
     return {name: engine_version(name) or "" for name in ENGINES}
 
 
@@ -307,7 +317,7 @@ def _content(path: Path) -> str | None:
 
 
 def versions() -> str:
-    return f"{__version__} {engines()}"
+    return f"{__version__} {_installed()}"
 
 
 def names_digest(project: Opened, names: str) -> str:

@@ -268,7 +268,8 @@ def _plan_against(project: Opened, asked: PlanRequest, against: str) -> PlanResu
         current: Mapping[DatasetAlias, ChainState] = {}
         if before is not None:
             schemas = locked_schemas(revision.root, before)
-            current = imagined(before.declared, engines=engines(), schemas=schemas)
+            made_by = engines(settings_at(project, revision.root))
+            current = imagined(before.declared, engines=made_by, schemas=schemas)
     alone = replace(asked, metadata_only=True)
     wrong = Wrong(
         {},
@@ -376,7 +377,7 @@ def _plan_of(
         loaded.declared,
         current=current,
         sources=looks,
-        engines=engines(),
+        engines=engines(project.config),
         project_hash=hash_of(map(_definition_text, loaded.declared)),
         wanted=PlanTerms(
             data=not asked.metadata_only,

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar
 
+from odfbuild.errors import EngineError
 from odfbuild.executors.data.frames import Frame
 from odfbuild.odf.events import (
     DataSchema,
@@ -223,6 +224,12 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Stop and free everything; the engine may not be used again."""
+
+
+class EngineVersionError(EngineError):
+    """The transform in force was made by another version of the engine than there is here."""
+
+    code = "engine-version"
 
 
 def engine_version(name: str) -> str | None:

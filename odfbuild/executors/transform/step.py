@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from odfbuild.errors import Diagnostic, EngineError, StateError
+from odfbuild.errors import Diagnostic, StateError
 from odfbuild.executors.data.checks.verified_files import ITSELF, data_files, slices_upto
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.data.retractions import check_retractions
@@ -17,6 +17,7 @@ from odfbuild.executors.data.seal import Sealed, schema_events, seal, staged_fil
 from odfbuild.executors.engine.context import InputNotes, Round, Site, StepEngine, gate_findings
 from odfbuild.executors.engine.cut_times import times_cut
 from odfbuild.executors.engine.protocol import (
+    EngineVersionError,
     TransformInputFrame,
     TransformWork,
     engine_version,
@@ -62,12 +63,6 @@ from odfbuild.values import dataclass
 
 FilesOf = Callable[[Dataset, Sequence[DataSlice], str], tuple[Path, ...]]
 SlicesUpto = Callable[[Dataset, Multihash | None], Sequence[DataSlice]]
-
-
-class EngineVersionError(EngineError):
-    """The transform in force was made by another version of the engine than the installed one."""
-
-    code = "engine-version"
 
 
 @dataclass(frozen=True, slots=True)

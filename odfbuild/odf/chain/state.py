@@ -47,10 +47,18 @@ RESTATE = ".restate"
 CONTINUED = ".continued"
 """What the version ends with of a query that another engine computed so far, with the same rows."""
 
+_DIGEST = "sha256:"
+
 
 def plain_version(version: str) -> str:
     """Return the version of an engine as it is installed, without what else is recorded in it."""
     return version.removesuffix(RESTATE).removesuffix(CONTINUED)
+
+
+def image_digest(version: str | None) -> str | None:
+    """Return the digest of the image that a version names, None if it names none."""
+    plain = plain_version(version or "")
+    return plain if plain.startswith(_DIGEST) else None
 
 
 def is_continued(event: SetTransform) -> bool:

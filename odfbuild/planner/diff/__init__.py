@@ -9,7 +9,12 @@ from dataclasses import replace
 
 from odfbuild.errors import PlanError
 from odfbuild.odf.chain.schema import schema_of
-from odfbuild.odf.chain.state import ChainState, vocabulary
+from odfbuild.odf.chain.state import (
+    ChainState,
+    image_digest,
+    plain_version,
+    vocabulary,
+)
 from odfbuild.odf.events import (
     AddPushSource,
     AttachmentsEmbedded,
@@ -101,7 +106,7 @@ def diff(
 
     `state` is None for a dataset that does not exist yet; its Seed is not among the events, since
     only the creation of the dataset gives it an id.  `engines` names the installed engines and
-    their versions: a transform without a version gets the installed one.
+    their versions, and those of images with their digests: a transform without a version gets it.
     Raises KindChangedError, VocabChangedError.
     """
     wanted = [
@@ -113,10 +118,15 @@ def diff(
         return tuple(wanted)
     if state.kind is not declared.kind:
         raise _kind_changed(state.kind, declared.kind)
-    changed = [change for change in wanted if not _in_force(change.event, state)]
+    changed = [change for change in wanted if not _in_force(change.event, state, engines)]
     if any(isinstance(change.event, SetVocab) for change in changed) and state.schema is not None:
         raise _vocab_changed(declared.name)
     return (*_end_events(wanted, state, declared.metadata), *changed)
+
+
+def own_versions(engines: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the engines that are installed here, without those of images."""
+    return {name: each for name, each in engines.items() if image_digest(each) is None}
 
 
 def _complete(event: MetadataEvent, resolve: Resolve, engines: Mapping[str, str]) -> MetadataEvent:
@@ -126,7 +136,8 @@ def _complete(event: MetadataEvent, resolve: Resolve, engines: Mapping[str, str]
         )
         return replace(event, inputs=inputs, transform=_with_version(event.transform, engines))
     if isinstance(event, SetPollingSource | AddPushSource) and event.preprocess is not None:
-        return replace(event, preprocess=_with_version(event.preprocess, engines))
+        own = own_versions(engines)
+        return replace(event, preprocess=_with_version(event.preprocess, own))
     return event
 
 
@@ -136,7 +147,7 @@ def _with_version(transform: TransformSql, engines: Mapping[str, str]) -> Transf
     return replace(transform, version=engines.get(transform.engine))
 
 
-def _in_force(event: MetadataEvent, state: ChainState) -> bool:
+def _in_force(event: MetadataEvent, state: ChainState, engines: Mapping[str, str]) -> bool:
     match event:
         case SetInfo():
             return event == (state.info or SetInfo())
@@ -152,7 +163,7 @@ def _in_force(event: MetadataEvent, state: ChainState) -> bool:
             known = state.push.get(event.source_name)
             return known is not None and _same_source(event, known)
         case SetTransform():
-            return state.transform is not None and _same_transform(event, state.transform)
+            return state.transform is not None and _same_transform(event, state.transform, engines)
         case SetDataSchema():
             return state.schema is not None and schema_of(event) == schema_of(state.schema)
         case _:
@@ -174,11 +185,21 @@ def _without_version(
     return replace(event, preprocess=replace(event.preprocess, version=None))
 
 
-def _same_transform(declared: SetTransform, known: SetTransform) -> bool:
+def _same_transform(
+    declared: SetTransform, known: SetTransform, engines: Mapping[str, str]
+) -> bool:
+    """Compare queries; another version of an engine of ours is for `engine upgrade`, no change."""
     if is_opaque(known.transform):
         return False
-    same_text = replace(declared.transform, version=None) == replace(known.transform, version=None)
-    return declared.inputs == known.inputs and same_text
+    wanted, made = declared.transform, known.transform
+    same_text = replace(wanted, version=None) == replace(made, version=None)
+    if declared.inputs != known.inputs or not same_text:
+        return False
+    if wanted.engine in own_versions(engines):
+        return True
+    if wanted.version is None:
+        return image_digest(made.version) is None
+    return wanted.version == plain_version(made.version or "")
 
 
 def _end_events(

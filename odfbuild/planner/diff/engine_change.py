@@ -19,7 +19,7 @@ from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.diff import EventChange
+from odfbuild.planner.diff import EventChange, own_versions
 
 if TYPE_CHECKING:
     from odfbuild.sql.portability.queries import UnportablePart
@@ -30,13 +30,13 @@ def changes_engine_alone(
 ) -> bool:
     """Say whether a declared transform differs from the one in force by its engine only.
 
-    `engines` names those of ours and their versions.
+    `engines` names engines and their versions; those of ours count.
     """
     known = state.transform
     if known is None or is_opaque(known.transform) or not state.progress:
         return False
     new, old = event.transform, known.transform
-    if new.engine == old.engine or not {new.engine, old.engine} <= engines.keys():
+    if new.engine == old.engine or not {new.engine, old.engine} <= own_versions(engines).keys():
         return False
     said = replace(new, version=None, engine=old.engine)
     return event.inputs == known.inputs and said == replace(old, version=None)

@@ -6,8 +6,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from odfbuild.executors.engine.protocol import engine_version
-from odfbuild.executors.transform.step import EngineVersionError
+from odfbuild.executors.engine.protocol import EngineVersionError, engine_version
 from odfbuild.state.chain.commit_request import CommitRequest
 from tests.executors.runs.test_scheduler import copy
 from tests.support.workshop import Workshop, ledger

@@ -1,9 +1,13 @@
 """What a declared snapshot asks to append to a chain."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from odfbuild.odf.chain.state import RESTATE, image_digest
 from odfbuild.odf.events import (
     AddPushSource,
     AttachmentEmbedded,
@@ -44,12 +48,14 @@ LICENSE = SetLicense(short_name="CC0", name="CC0 1.0", website_url="https://exam
 NOTES = SetAttachments(AttachmentsEmbedded((AttachmentEmbedded("README.md", "text"),)))
 
 
-def changes(declared: Declared, chain: Chain | None) -> list[MetadataEvent]:
+def changes(
+    declared: Declared, chain: Chain | None, engines: Mapping[str, str] = ENGINES
+) -> list[MetadataEvent]:
     def resolve(ref: DatasetAlias | DatasetId) -> DatasetAlias | DatasetId:
         return dataset_id(str(ref))
 
     state = None if chain is None else chain.state
-    return [each.event for each in diff(declared.snapshot, state, resolve, ENGINES)]
+    return [each.event for each in diff(declared.snapshot, state, resolve, engines)]
 
 
 def test_a_new_dataset_gets_all_its_events_in_their_order() -> None:
@@ -82,6 +88,43 @@ def test_a_transform_that_leaves_the_version_out_is_not_changed_by_another_engin
     assert isinstance(event, SetTransform)
     older = replace(event, transform=replace(event.transform, version="4.0.0+odfbuild.1"))
     assert changes(derivative("b", "a"), Chain("b", DatasetKind.DERIVATIVE, [older])) == []
+
+
+def by_other(version: str | None) -> Declared:
+    """Return a definition whose query is for an engine that is not one of ours."""
+    made = SetTransform(
+        (TransformInput(DatasetAlias.parse("a"), "a"),),
+        replace(sql("select 1"), engine="flink", version=version),
+    )
+    return declare("b", DatasetKind.DERIVATIVE, [made])
+
+
+VERSIONS = st.sampled_from([None, "1.16", "1.17", f"sha256:{'0' * 64}", f"sha256:{'1' * 64}"])
+MARKS = st.sampled_from(["", RESTATE])
+
+
+@given(VERSIONS, VERSIONS, MARKS, VERSIONS)
+def test_a_transform_records_the_image_of_its_engine_and_each_other_one(
+    declared: str | None, recorded: str | None, mark: str, image: str | None
+) -> None:
+    """An engine without an image has no version to record, and a declared version counts first."""
+    engines = ENGINES if image_digest(image) is None else {**ENGINES, "flink": str(image)}
+    (event,) = changes(by_other(declared), None, engines)
+    assert isinstance(event, SetTransform)
+    wanted = declared or engines.get("flink")
+    assert event.transform.version == wanted
+    version = None if recorded is None else f"{recorded}{mark}"
+    known = replace(event, transform=replace(event.transform, version=version))
+    found = changes(by_other(declared), Chain("b", DatasetKind.DERIVATIVE, [known]), engines)
+    stays = wanted == recorded or (wanted is None and image_digest(recorded) is None)
+    assert found == ([] if stays else [event])
+
+
+def test_a_preprocess_records_no_image() -> None:
+    """Its version is no change of the source, so that of another image would not be seen."""
+    source = replace(polling(), preprocess=replace(sql("select 1"), engine="flink"))
+    engines = {**ENGINES, "flink": f"sha256:{'0' * 64}"}
+    assert changes(root("a", source), None, engines) == [source]
 
 
 def test_another_query_is_a_change() -> None:

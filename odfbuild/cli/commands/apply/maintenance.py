@@ -98,7 +98,10 @@ def housekeep(
 
 def full_rebuild(project: app.Opened) -> Rebuild:
     """Return a rebuild by the definitions of the project.  Raises ProjectErrors."""
-    return Rebuild({each.alias: each for each in app.load(project).declared})
+    from odfbuild.app.plan.cache import engines
+
+    definitions = {each.alias: each for each in app.load(project).declared}
+    return Rebuild(definitions, engines(project.config))
 
 
 def reset_at(text: str) -> Reset:

@@ -36,6 +36,7 @@ from odfbuild.executors.engine.contract.exchange import (
 )
 from odfbuild.executors.engine.contract.permission import check_permitted
 from odfbuild.executors.engine.protocol import (
+    EngineVersionError,
     Inputs,
     RawQueryWork,
     TransformInputFrame,
@@ -45,7 +46,7 @@ from odfbuild.executors.engine.protocol import (
 from odfbuild.executors.engine.provenance.derive import NOT_GIVEN, InexactError
 from odfbuild.executors.engine.provenance.selections import equal_rows
 from odfbuild.odf import messages as msg
-from odfbuild.odf.chain.state import plain_version
+from odfbuild.odf.chain.state import image_digest, plain_version
 from odfbuild.odf.events import (
     DataSchema,
     DatasetVocabulary,
@@ -291,11 +292,22 @@ class EngineElsewhere:
         return interval, given, self._client.seen(shown)
 
     def _sent(self, transform: TransformSql) -> TransformSql:
-        """Return a transform as the engine takes it: in queries, with the version declared."""
-        version = transform.version
+        """Return a transform as the engine takes it: in queries, with the version declared.
+
+        Raises EngineVersionError for one that is recorded with the digest of another image.
+        """
+        version, image = transform.version, self._engine.image
+        digest = image_digest(version)
+        if digest is not None and (image is None or not image.endswith(f"@{digest}")):
+            raise EngineVersionError(
+                what=f"the query is recorded for the image {digest} of {self._engine.name}, and "
+                f"the project has {self._engine.address}",
+                why="another image may give other rows, and the chain would name the wrong one",
+                fix="odfbuild apply records the image of the project; or name the other one",
+            )
         return TransformSql(
             engine=self._engine.engine,
-            version=None if version is None else plain_version(version),
+            version=None if version is None or digest else plain_version(version),
             queries=transform.queries or (SqlQueryStep(query=transform.query or ""),),
             temporal_tables=transform.temporal_tables,
         )

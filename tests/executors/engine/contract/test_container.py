@@ -52,6 +52,35 @@ def test_a_dataset_is_made_and_corrected_by_an_image(tmp_path: Path, images: Eng
     project(tmp_path, images, engine(images)).check_steps()
 
 
+def test_blocks_name_the_image_that_made_the_rows(tmp_path: Path) -> None:
+    """And a command that records nothing new refuses to run another one."""
+    if (why := why_not_played()) is not None:
+        pytest.skip(why)
+    images = PlayedImages(tmp_path / "images")
+    first, second, third = (engine(images, port=port) for port in (PORT, PORT, 5544))
+    assert first != second
+    (tmp_path / "project").mkdir()
+    made = project(tmp_path / "project", images, first)
+    definition = tmp_path / "project" / "datasets" / "totals.yaml"
+    definition.write_text(definition.read_text().replace('        version: "1.5"\n', ""))
+    for number, image in enumerate((first, second)):
+        made.settings(SETTING.format(image=image, more=""))
+        made.rows(f"{number}.csv", "d,1")
+        accepted = made("accept", "ODF212", "totals", "--until", "2999-01-01", "--reason", "x")
+        assert accepted.code == 0, accepted.out + accepted.err
+        done = made("apply", "--yes")
+        assert done.code == 0, done.out + done.err
+        assert image.partition("@")[2] in made("inspect", "query", "totals").out
+        assert "No changes" in made("plan").out
+    made.settings(SETTING.format(image=third, more=", port: 5544"))
+    made.rows("9.csv", "e,1")
+    assert third.partition("@")[2] in made("plan", "-o", "json").out
+    refused = made("run")
+    assert refused.code != 0
+    assert "error[engine-version]" in refused.err
+    assert second.partition("@")[2] in refused.err
+
+
 def test_the_port_of_an_image_may_be_another(tmp_path: Path, images: EngineImages) -> None:
     made = project(tmp_path, images, engine(images, port=5544), ", port: 5544")
     assert made("apply", "--yes").code == 0
