@@ -138,8 +138,8 @@ def look_at_project(project: Opened) -> Iterator[Checkup]:
 
 def _store(project: Opened) -> Iterator[Checkup]:
     """Say whether the store of a workspace can be relied on, how clocks differ, who has leases."""
-    from odfbuild.state.remote.home import FORMAT_KEY, LARGEST_FORMAT, check_format
     from odfbuild.state.remote.store.abilities import probe
+    from odfbuild.state.remote.store.layout import FORMAT_KEY, LARGEST_FORMAT, check_format
     from odfbuild.state.remote.workspace import BucketWorkspace
 
     workspace = project.workspace

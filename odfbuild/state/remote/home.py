@@ -1,8 +1,6 @@
 """The datasets and names of a workspace in an object store, laid out there as on disk."""
 
-import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import suppress
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -11,7 +9,6 @@ from typing import Final
 
 from odfbuild.errors import OdfBuildError, StateError
 from odfbuild.host.files import read_regular
-from odfbuild.host.json_text import parse_json
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.state.chain.attestations import DELEGATIONS, LocalAttestations
 from odfbuild.state.chain.checked_files import CheckedFiles
@@ -41,17 +38,9 @@ from odfbuild.state.remote.names import BucketNames
 from odfbuild.state.remote.objects import BucketAttestations, BucketObjects, UploadedObjects
 from odfbuild.state.remote.reach import DatasetObjects, Reach
 from odfbuild.state.remote.store.abilities import UnsafeStoreError, known_abilities
+from odfbuild.state.remote.store.layout import FORMAT, FORMAT_KEY, LARGEST_FORMAT, check_format
 
 DATASETS: Final = "datasets/"
-FORMAT_KEY: Final = "format"
-_FORMAT: Final = 1
-LARGEST_FORMAT: Final = 4_096
-
-
-class WorkspaceFormatError(StateError):
-    """A workspace in a store has the layout of another version."""
-
-    code = "workspace-format"
 
 
 class UnorderedStoreError(StateError):
@@ -208,10 +197,9 @@ class BucketHome:
                 fix="use a store with conditional writes; or a workspace on disk, and "
                 "odfbuild push to the store",
             )
-        ours = json.dumps({"odfbuild_workspace": _FORMAT}).encode()
         found = self._client.get(FORMAT_KEY, LARGEST_FORMAT)
         if found is None:
-            found = self._client.swap(FORMAT_KEY, lambda now: now is None, ours)
+            found = self._client.swap(FORMAT_KEY, lambda now: now is None, FORMAT)
         check_format(found, self._client.place)
 
     def make_room(self, id: DatasetId) -> None:  # noqa: ARG002 - a store has no folders
@@ -285,18 +273,6 @@ class _Look(HeadLook):
 
     def has_blocks(self, heads: Mapping[str, str]) -> bool:
         return all(self._home.has_block(Multihash.parse(head)) for head in heads.values() if head)
-
-
-def check_format(found: bytes | None, place: str) -> None:
-    """Raise WorkspaceFormatError of a workspace that this version does not know."""
-    with suppress(ValueError, TypeError, KeyError):
-        if found is None or parse_json(found)["odfbuild_workspace"] == _FORMAT:
-            return
-    raise WorkspaceFormatError(
-        what=f"{place} has a layout that this version of odfbuild does not know",
-        why=f"its object `{FORMAT_KEY}` names another format",
-        fix="use the version that wrote it, or a newer one; or another prefix of the bucket",
-    )
 
 
 def _head_key(id: DatasetId) -> str:

@@ -33,6 +33,7 @@ from odfbuild.state.remote.limits import OfflineClient, OfflineError, ReadOnlyCl
 from odfbuild.state.remote.memory import read_memory
 from odfbuild.state.remote.runs import LARGEST, BucketRuns
 from odfbuild.state.remote.store.bucket import Bucket
+from odfbuild.state.remote.store.layout import KnownLayoutClient
 from odfbuild.state.workspace import COLLECTING, Workspace
 
 _DISABLED: Final = "disabled/"
@@ -69,7 +70,7 @@ class BucketWorkspace(Workspace):
         self.url = url.rstrip("/") + "/"
         self._pause = pause
         if client is None:
-            client = Bucket(self.url, is_named=is_named)
+            client = KnownLayoutClient(Bucket(self.url, is_named=is_named))
         self.client: ObjectClient = client
         self.leases = BucketLeases(self.client)
         self.far_leases = self.leases

@@ -1,7 +1,7 @@
 """Names, reads, retries and requests of a workspace in a store."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Barrier
 
@@ -12,9 +12,11 @@ from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.state.chain.commit_request import CommitRequest
 from odfbuild.state.chain.heads import HeadMovedError
+from odfbuild.state.relocation import StoreTree
 from odfbuild.state.remote.client import StoredObject
-from odfbuild.state.remote.home import WorkspaceFormatError
 from odfbuild.state.remote.names import BucketNames
+from odfbuild.state.remote.store.layout import KnownLayoutClient, WorkspaceFormatError
+from odfbuild.state.remote.workspace import BucketWorkspace
 from odfbuild.state.workspace import AliasTakenError, ReadOnlyError
 from tests.state.remote.machines import chains, machine
 from tests.support.data.histories import PUSH, START, Added, History, licensed
@@ -147,6 +149,51 @@ def test_a_layout_of_another_version_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(WorkspaceFormatError):
         machine(tmp_path, client).create(SRC, DatasetKind.ROOT, CommitRequest((PUSH,), START))
     assert not any(key.startswith("datasets/") for key in client.objects)
+
+
+def test_nothing_is_read_or_changed_where_the_layout_is_of_another_version(tmp_path: Path) -> None:
+    client = MemoryClient()
+    made = History(tmp_path, Added(2), workspace=machine(tmp_path / "one", client))
+    client.objects["format"] = (b'{"odfbuild_workspace": 2}', 0.0)
+    before = dict(client.objects)
+    (tmp_path / "file").write_bytes(b"x")
+
+    def keep(workspace: BucketWorkspace) -> None:
+        with workspace.collecting():
+            pass
+
+    uses: tuple[Callable[[BucketWorkspace], object], ...] = (
+        lambda there: there.names(),
+        lambda there: there.heads(),
+        lambda there: there.states(),
+        lambda there: list(there.dataset(made.dataset.id).blocks()),
+        lambda there: there.read_only().states(),
+        lambda there: there.disabled(),
+        lambda there: there.disable(made.dataset.id, None),
+        lambda there: there.leases.take("src", {}),
+        lambda there: there.leases.notes(),
+        lambda there: there.bring_runs(),
+        lambda there: there.now(),
+        lambda there: list(there.each_listed(lambda dataset: dataset.id)),
+        keep,
+        lambda there: StoreTree(there.client).sizes(),
+        lambda there: StoreTree(there.client).put("names/new", tmp_path / "file"),
+    )
+    for number, use in enumerate(uses):
+        later = machine(tmp_path / f"later-{number}", KnownLayoutClient(client))
+        with pytest.raises(WorkspaceFormatError):
+            use(later)
+    assert client.objects == before
+
+
+def test_the_layout_is_asked_for_once(tmp_path: Path) -> None:
+    client = MemoryClient()
+    History(tmp_path, Added(2), workspace=machine(tmp_path / "here", client))
+    there = machine(tmp_path / "there", KnownLayoutClient(client))
+    requests(client)
+    assert set(there.states()) == set(there.states()) == {SRC}
+    there.now()
+    assert requests(client)["GET format"] == 1
 
 
 def test_what_only_reads_writes_nothing(tmp_path: Path) -> None:

@@ -9,10 +9,10 @@ from typing import Final
 from odfbuild.odf.identity import DatasetId
 from odfbuild.state.files.lock import Holder
 from odfbuild.state.remote.cache import cache_base, cache_limit
-from odfbuild.state.remote.home import FORMAT_KEY, check_format
 from odfbuild.state.remote.limits import OfflineClient
 from odfbuild.state.remote.memory import StoreMemory
 from odfbuild.state.remote.store.bucket import Bucket
+from odfbuild.state.remote.store.layout import FORMAT_KEY, LARGEST_FORMAT, check_format
 from odfbuild.state.remote.view.cache import PinnedCache, ReadyObjects
 from odfbuild.state.remote.view.client import SeenObjects, StoreView
 from odfbuild.state.remote.view.leases import LeaseWatch
@@ -22,7 +22,6 @@ from odfbuild.state.remote.workspace import BucketWorkspace
 
 _SILENCE: Final = 10.0  # seconds that the store may say nothing, before a reader gives it up
 _RUNS: Final = 5.0  # seconds that records of runs may be old
-_FORMAT_SIZE: Final = 4_096
 LARGEST_RUN: Final = 64 << 20
 """Bytes of a record of a run that a server reads; it has all of its events in memory."""
 
@@ -54,7 +53,7 @@ class WorkspaceView(BucketWorkspace):
 
         Raises WorkspaceFormatError, and what requests of a store raise.
         """
-        check_format(self.client.get(FORMAT_KEY, _FORMAT_SIZE), self.client.place)
+        check_format(self.client.get(FORMAT_KEY, LARGEST_FORMAT), self.client.place)
 
     def locks(self) -> Mapping[DatasetId, Holder]:
         """Return who works on which dataset, on any machine, as far as they said."""
