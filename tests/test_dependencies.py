@@ -3,6 +3,7 @@
 import ast
 import importlib.metadata
 import sys
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,7 @@ PACKAGE = Path(__file__).parents[1] / "odfbuild"
 ROOMS = {
     "cli/editor": {"lsp"},
     "executors/engine/contract": {"engine"},
+    "executors/engine/datafusion": {"ethereum"},
     "executors/engine/spark/cluster/connect": {"connect"},
     "executors/ingest/read/geo": {"geo"},
     "serve": {"serve"},
@@ -34,6 +36,11 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 def needs(name: str) -> list[str]:
     """Return what a distribution needs; nothing of one that is not installed here."""
+    if name == "odfbuild":
+        project = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text("utf-8"))["project"]
+        extras = project["optional-dependencies"].items()
+        more = [f"{each}; extra == '{extra}'" for extra, those in extras for each in those]
+        return [*project["dependencies"], *more]
     try:
         return importlib.metadata.requires(name) or []
     except importlib.metadata.PackageNotFoundError:

@@ -41,8 +41,12 @@ JSON: Final = _names(
     json_contains json_get_bool json_get_float json_get_int json_get_str json_length
     """
 )
-SCALARS: Final = JSON | _names(
-    """
+ETHEREUM: Final = _names("eth_decode_event eth_event_selector eth_try_decode_event")
+SCALARS: Final = (
+    JSON
+    | ETHEREUM
+    | _names(
+        """
     abs acos acosh array_add array_any_value array_append array_avg array_cat array_compact
     array_concat array_contains array_dims array_distance array_distinct array_element
     array_empty array_except array_extract array_has array_has_all array_has_any
@@ -76,6 +80,7 @@ SCALARS: Final = JSON | _names(
     to_timestamp_nanos to_timestamp_seconds to_unixtime translate trim trunc
     try_cast_to_type union_extract union_tag upper with_metadata
     """
+    )
 )
 """Functions of one row: what they give depends on their arguments alone."""
 
@@ -203,10 +208,7 @@ def _instead(name: str) -> str:
     if name in _LATER:
         return _LATER[name]
     if name.startswith("eth_"):
-        return (
-            "logs of Ethereum are not decoded here: let a container of the source do that (fetch: "
-            "{kind: Container}), and read decoded columns"
-        )
+        return f"functions for logs of Ethereum are {', '.join(sorted(ETHEREUM))}"
     closest = difflib.get_close_matches(name, sorted(SCALARS | AGGREGATES), n=1)
     if name.startswith("json_"):
         return f"functions for JSON are {', '.join(sorted(JSON))}"

@@ -19,6 +19,7 @@ from odfbuild.errors import EngineFailedError, InvalidQueryError, OdfBuildError
 from odfbuild.executors.data.fine_times import noting_column
 from odfbuild.executors.engine.analysis import EngineFaultError
 from odfbuild.executors.engine.arrow.stored import conformed, stored
+from odfbuild.executors.engine.datafusion import ethereum
 from odfbuild.executors.engine.datafusion.json_functions import READERS, function
 from odfbuild.executors.engine.datafusion.members import check_members, with_null_members
 from odfbuild.executors.engine.datafusion.unions import check_united_groups, check_united_sums
@@ -46,6 +47,7 @@ _REORDERS_JOINS: Final = "datafusion.optimizer.join_reordering"
 _SUBQUERIES_FIRST: Final = "datafusion.optimizer.enable_physical_uncorrelated_scalar_subquery"
 BATCH_SIZE: Final = "datafusion.execution.batch_size"
 _BATCH: Final = 8192
+_ETHEREUM: Final = re.compile(r"Invalid function '(eth_(?:try_)?(?:decode_event|event_selector))'")
 _EXTREME: Final = re.compile(r"\b(?:min|max)\(")
 _NODE: Final = re.compile(r"(?<=\])\n(?= *[A-Z])")
 """Between two operators of a plan, each with its columns last; texts may have line breaks too."""
@@ -159,6 +161,8 @@ class QueryContext:
             arguments = [pa.string(), pa.string()]
             made = datafusion.udf(function(name), arguments, kind, "immutable", name)
             self._context.register_udf(made)
+        for name, call, arguments, kind in ethereum.functions() if ethereum.is_installed() else ():
+            self._context.register_udf(datafusion.udf(call, arguments, kind, "immutable", name))
 
     def add(self, name: str, rows: pa.Table) -> None:
         """Make rows readable by a name."""
@@ -419,6 +423,12 @@ def _named_error(error: BaseException, doing: str, advice: str | None) -> OdfBui
         return _failure(doing, text, advice)
     if "Resources exhausted" in text:
         return too_large(doing)
+    if not ethereum.is_installed() and (asked := _ETHEREUM.search(text)):
+        return InvalidQueryError(
+            what=f"the query uses {asked[1]}(), which needs eth-abi, and that is not installed",
+            why="few queries decode logs of Ethereum, so a plain install is without it",
+            fix="install it: pip install 'odfbuild[ethereum]'",
+        )
     return InvalidQueryError(
         what=f"could not {doing}: {_plain(text)}",
         why="DataFusion refuses the query, or fails with these rows; names are case-sensitive",

@@ -12,6 +12,7 @@ from odfbuild.executors.engine.datafusion.session import query_context
 from odfbuild.sql.datafusion import (
     AGGREGATES,
     ENVIRONMENT,
+    ETHEREUM,
     JSON,
     SCALARS,
     TABLES,
@@ -38,7 +39,7 @@ def routines() -> dict[str, set[tuple[str, bool]]]:
 
 def test_what_is_known_is_what_the_engine_has() -> None:
     known = SCALARS | AGGREGATES | WINDOWS | VOLATILE | ENVIRONMENT | TABLES
-    assert known - JSON - {"unnest"} == set(routines())
+    assert known - JSON - ETHEREUM - {"unnest"} == set(routines())
 
 
 def test_what_the_engine_calls_volatile_is_no_scalar_here() -> None:
