@@ -24,6 +24,7 @@ BATCH_BYTES = 64 << 20
 ALL_ROWS = 1 << 31
 """Rows of a batch for who takes those in memory in one piece, which is not copied."""
 
+_MUCH = 64 << 20  # bytes that are worth giving back to the system
 _THREADS = 2  # columns that are copied at a time
 _TAIL = 8  # bytes at the end of a Parquet file: the length of its footer, and four letters
 
@@ -202,8 +203,19 @@ def _joined(arrays: "list[pa.Array]", of: "pa.DataType") -> "pa.Array":
         return arrays[0]
     joined = pa.concat_arrays([pa.array([], of), *arrays])
     arrays.clear()
-    pa.default_memory_pool().release_unused()
+    release_memory(joined.nbytes)
     return joined
+
+
+def release_memory(freed: int) -> None:
+    """Give memory back to the system once so many bytes were freed, unless they are few.
+
+    The next arrays take pages that are kept, and which the system need not clear again.
+    """
+    import pyarrow as pa
+
+    if freed >= _MUCH:
+        pa.default_memory_pool().release_unused()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from odfbuild.executors.data.frames import release_memory
+
 _MANY = 1 << 18  # times from which on they are put into buckets
 _PIECE = 1 << 15  # times that are sorted by comparison
 _BITS = 12  # of numbers that Arrow sorts by counting: more than 4096 of them it compares
@@ -38,8 +40,9 @@ def time_order(times: Sequence[pa.Array], value: Callable[[pa.Array], pa.Array])
         return _compared(counted)
     with ThreadPoolExecutor(_THREADS, "order") as threads:
         order = _many(counted, threads)
+    freed = counted.nbytes
     del counted
-    pa.default_memory_pool().release_unused()
+    release_memory(freed)
     return order
 
 
