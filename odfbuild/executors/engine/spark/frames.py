@@ -94,25 +94,29 @@ def local_table(frame: "DataFrame") -> pa.Table | None:
     return retyped(whole, whole.schema)
 
 
-IN_EARLIER = "__odf_in_earlier"  # whether the key of a row is in an earlier piece
-
-
 def first_of_keys(
-    session: "SparkSession", new: "DataFrame", name: str, key: Sequence[str], *, marks: bool = False
+    session: "SparkSession",
+    new: "DataFrame",
+    name: str,
+    key: Sequence[str],
+    *,
+    hidden: str,
+    marks: bool = False,
 ) -> "DataFrame":
     """Return the rows of the view `name` whose key is in no earlier piece.
 
     Within one piece a key may come twice, as it may within one source; a null matches nothing.
-    With `marks` all rows come, and a column tells the others.
+    With `marks` all rows come, and the column of the hidden name `in_earlier` tells the others.
     """
     keys = ", ".join(map(quoted, key))
     missing = " OR ".join(f"{quoted(part)} IS NULL" for part in key)
     first = f"min({PIECE}) OVER (PARTITION BY {keys})"
     columns = ", ".join(map(quoted, new.columns))
-    rows = f"(SELECT *, {first} AS __odf_first FROM {name})"
-    is_first = f"(__odf_first = {PIECE} OR {missing})"
+    rows = f"(SELECT *, {first} AS {hidden}first FROM {name})"
+    is_first = f"({hidden}first = {PIECE} OR {missing})"
     if marks:
-        return built(session, f"SELECT {columns}, NOT {is_first} AS {IN_EARLIER} FROM {rows}")
+        marked = f"NOT {is_first} AS {hidden}in_earlier"
+        return built(session, f"SELECT {columns}, {marked} FROM {rows}")
     return built(session, f"SELECT {columns} FROM {rows} WHERE {is_first}")
 
 
@@ -136,21 +140,27 @@ def cost(*sources: Frame | Path) -> int:
     return total
 
 
-def from_frame(session: "SparkSession", views: Views, frame: Frame, size: StepSize) -> "DataFrame":
-    """Return the rows of a frame with their position in it as last column.
+def from_frame(
+    session: "SparkSession",
+    views: Views,
+    frame: Frame,
+    size: StepSize,
+    position: str = POSITION,
+) -> "DataFrame":
+    """Return the rows of a frame with their `position` in it as last column.
 
     Its files are read until the views end, and not by other steps.
     """
     if size is StepSize.BIG and frame.parts:
-        return _from_parts(session, views, frame)
+        return _from_parts(session, views, frame, position)
     table = frame.table
     if table is None:
         table = pa.Table.from_batches(frame.batches(), schema=frame.schema)
     positions = row_numbers(table.num_rows)
-    return from_table(session, table.append_column(POSITION, positions))
+    return from_table(session, table.append_column(position, positions))
 
 
-def _from_parts(session: "SparkSession", views: Views, frame: Frame) -> "DataFrame":
+def _from_parts(session: "SparkSession", views: Views, frame: Frame, position: str) -> "DataFrame":
     objects, stored = objects_of(session), {}
     if objects is not None:
         paths = tuple(dict.fromkeys(part.path for part in frame.files))
@@ -162,12 +172,12 @@ def _from_parts(session: "SparkSession", views: Views, frame: Frame) -> "DataFra
     for part in frame.files:
         first = before - part.start
         rows = (
-            frame_of(session, [stored[part.path]], kinds, (POSITION, first))
+            frame_of(session, [stored[part.path]], kinds, (position, first))
             if stored
-            else from_files(session, (part.path,), frame.schema, first)
+            else from_files(session, (part.path,), frame.schema, first, position)
         )
         if part != FilePart.of_file(part.path):
-            rows = rows.where(f"`{POSITION}` BETWEEN {before} AND {before + part.rows - 1}")
+            rows = rows.where(f"`{position}` BETWEEN {before} AND {before + part.rows - 1}")
         frames.append(rows)
         before += part.rows
     return reduce(lambda first, second: first.unionAll(second), frames)
@@ -194,19 +204,23 @@ def from_table(session: "SparkSession", table: pa.Table, *, whole: bool = True) 
 
 
 def from_files(
-    session: "SparkSession", paths: Sequence[Path], schema: pa.Schema, first: int | None = None
+    session: "SparkSession",
+    paths: Sequence[Path],
+    schema: pa.Schema,
+    first: int | None = None,
+    position: str = POSITION,
 ) -> "DataFrame":
     """Return the rows of Parquet files that have this schema or only some columns of it.
 
-    With `first` the rows of each file are numbered from it on, in `POSITION` as the last column.
+    With `first` the rows of each file are numbered from it on, in `position` as the last column.
     """
     kinds, objects = _kinds(schema), objects_of(session)
     if objects is not None:
-        return objects.frame(session, paths, kinds, None if first is None else (POSITION, first))
+        return objects.frame(session, paths, kinds, None if first is None else (position, first))
     frame = session.read.schema(kinds).parquet(*map(to_read, paths))
     if first is None:
         return frame
-    return frame.selectExpr("*", f"_metadata.row_index + {first} AS `{POSITION}`")
+    return frame.selectExpr("*", f"_metadata.row_index + {first} AS `{position}`")
 
 
 def with_one_zero(rows: "DataFrame") -> "DataFrame":

@@ -14,21 +14,26 @@ from odfbuild.odf.merge_strategies import key_of, name_of
 
 FAULT = 8  # op codes from here on mark rows that must not be there
 NO_KEY, TWICE, NO_OPERATION, NO_TIME = 8, 9, 10, 11
-REQUESTED_OP = "__odf_asked"  # the operation that the source gave, beside the rows of the result
 LEFT_OUT = -1  # the op of a row whose key is recorded, where such rows are wanted
 
 
 def valid_rows(
-    batches: Iterator[pa.RecordBatch], strategy: MergeStrategy, vocab: DatasetVocabulary
+    batches: Iterator[pa.RecordBatch],
+    strategy: MergeStrategy,
+    vocab: DatasetVocabulary,
+    requested: str,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows; raises MergeInputError for the first that must not be there."""
+    """Yield the rows; raises MergeInputError for the first that must not be there.
+
+    The column `requested`, if there is one, has the operation that the source gave.
+    """
     op = vocab.operation_type_column
     for batch in batches:
         highest = pc.max(batch.column(op)).as_py()
         if highest is not None and highest >= FAULT:
             at = pc.index(pc.greater_equal(batch.column(op), FAULT), True).as_py()
             row = python_rows(batch.slice(at, 1))[0]
-            code, asked = row.pop(op), row.pop(REQUESTED_OP, None)
+            code, asked = row.pop(op), row.pop(requested, None)
             raise _error(row, strategy, code, vocab, asked)
         yield batch
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from odfbuild.executors.data.frames import ALL_ROWS, FilePart, Frame, HeldRows, Repeated
 from odfbuild.executors.data.python_values import python_rows
-from odfbuild.executors.engine.arrow.merging.faults import REQUESTED_OP, taken_rows, valid_rows
+from odfbuild.executors.engine.arrow.merging.faults import taken_rows, valid_rows
 from odfbuild.executors.engine.arrow.merging.history import (
     condensed_columns,
     history_cost,
@@ -132,7 +132,7 @@ class ArrowMerger:
         source = Source.of(request)
         check_names(source.schema.names, strategy, vocab)
         request = self._with_short_history(request)
-        new = {f.name: f.type for f in source.schema if f.name != PIECE}
+        new = {f.name: f.type for f in source.schema if not (by_piece and f.name == PIECE)}
         operation = new.pop(vocab.operation_type_column, None)
         old = _history_schema(request, new)
         check_columns(
@@ -145,11 +145,13 @@ class ArrowMerger:
         merged = None if by_piece else self._append(request, source)
         if merged is None:
             with self._relations(request.staging) as relations:
-                sides = MergeInputs(strategy, vocab, relations, source.schema, old, source.fine)
+                sides = MergeInputs(
+                    strategy, vocab, relations, source.schema, old, source.fine, by_piece=by_piece
+                )
                 sides.add_source(source.batches)
                 if old is not None:
                     sides.add_history(request.history)
-                merged = self._merge(request, sides, by_piece=by_piece)
+                merged = self._merge(request, sides)
         declared = as_declared(merged, request.source.schema, first=request.in_force is None)
         return replace(declared, repeated=merged.repeated, left_out=merged.left_out)
 
@@ -186,22 +188,22 @@ class ArrowMerger:
             self._go_on()
             yield each
 
-    def _merge(self, request: IngestRequest, sides: MergeInputs, *, by_piece: bool) -> Frame:
+    def _merge(self, request: IngestRequest, sides: MergeInputs) -> Frame:
         strategy, vocab, op = request.merge, request.vocab, request.vocab.operation_type_column
         skips = skips_keys(strategy)
         names = result_columns(
             strategy, vocab, sides.data, None if sides.old is None else sides.old.names
         )
         schema = pa.schema([(op, pa.int32()), *((name, sides.kind(name)) for name in names)])
-        if by_piece:
+        if sides.by_piece:
             schema = schema.append(pa.field(PIECE, pa.int32()))
-        given = schema
-        if reads_operations(strategy):
-            given = schema.append(pa.field(REQUESTED_OP, sides.operation or pa.int64()))
         marks = skips and sides.old is not None and self._marks(request)
-        text = merge_text(sides.merge(names, by_piece=by_piece, marks=marks))
+        merge, given = sides.merge(names, marks=marks), schema
+        if reads_operations(strategy):
+            given = schema.append(pa.field(merge.requested, sides.operation or pa.int64()))
         lost: list[pa.RecordBatch] = []
-        rows = valid_rows(sides.relations.batches(text, given), strategy, vocab)
+        rows = sides.relations.batches(merge_text(merge), given)
+        rows = valid_rows(rows, strategy, vocab, merge.requested)
         rows = taken_rows((each.select(schema.names) for each in rows), op, lost)
         frame = sides.relations.collected(rows, schema)
         if skips and frame.parts:
@@ -215,14 +217,16 @@ class ArrowMerger:
         """Return what is several times among the keys of rows; a key with a null is none."""
         key = key_of(request.merge)
         rows = merged.select(key)
-        schema = pa.schema([("keys", pa.int64()), ("rows", pa.int64()), *rows.schema])
         with self._relations(request.staging) as relations:
             sides = MergeInputs(request.merge, request.vocab, relations, rows.schema)
             sides.add_source(rows.batches)
-            batches = relations.batches(repeated_text(sides.merge(key)), schema)
+            merge = sides.merge(key)
+            keys, times = f"{merge.hidden}keys", f"{merge.hidden}rows"
+            schema = pa.schema([(keys, pa.int64()), (times, pa.int64()), *rows.schema])
+            batches = relations.batches(repeated_text(merge), schema)
             found = python_rows(pa.Table.from_batches(batches, schema))
         for row in found:
-            return Repeated(row.pop("keys"), {name: row[name] for name in key}, row.pop("rows"))
+            return Repeated(row[keys], {name: row[name] for name in key}, row[times])
         return None
 
     def _marks(self, request: IngestRequest) -> bool:

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from odfbuild.executors.data.conformance import conform, null_column
 from odfbuild.executors.data.frames import BATCH_ROWS, Frame, file_batches, opened_file
+from odfbuild.executors.engine.arrow.hidden_names import hidden_prefix
 from odfbuild.executors.engine.arrow.merging.pieces import PIECE
 from odfbuild.executors.engine.arrow.merging.plain_types import plain_schema, plain_type
 from odfbuild.executors.engine.arrow.merging.values import (
@@ -28,7 +29,7 @@ from odfbuild.executors.engine.arrow.merging.values import (
     is_fine,
 )
 from odfbuild.executors.engine.datafusion.merging.relations import Relations, Rows
-from odfbuild.executors.engine.datafusion.merging.statements import POSITION, Merge, quoted
+from odfbuild.executors.engine.datafusion.merging.statements import Merge, quoted
 from odfbuild.executors.engine.protocol import IngestRequest
 from odfbuild.odf.events import DatasetVocabulary, MergeStrategy
 from odfbuild.odf.merge_strategies import (
@@ -107,14 +108,19 @@ class MergeInputs:
         new: pa.Schema,
         old: pa.Schema | None = None,
         fine: frozenset[str] = frozenset(),
+        *,
+        by_piece: bool = False,
     ) -> None:
         self.strategy, self.vocab, self.relations = strategy, vocab, relations
         self.new, self.old = new, old
         op = vocab.operation_type_column
-        self.data = tuple(name for name in new.names if name not in {op, PIECE})
+        self.by_piece = by_piece
+        others = {op, PIECE} if by_piece else {op}
+        self.data = tuple(name for name in new.names if name not in others)
+        self._hidden = hidden_prefix([*new.names, *(() if old is None else old.names)])
         given = compared_columns(strategy)
-        others = [name for name in self.data if name not in key_of(strategy)]
-        self._compared = tuple(given or others)
+        rest = [name for name in self.data if name not in key_of(strategy)]
+        self._compared = tuple(given or rest)
         self._fine = frozenset[str]() if given else fine
 
     @property
@@ -131,7 +137,7 @@ class MergeInputs:
 
     def add_source(self, rows: Rows) -> None:
         """Make the rows of the source readable as `new`, with the place of each."""
-        schema = self.new.append(pa.field(POSITION, pa.int64()))
+        schema = self.new.append(pa.field(f"{self._hidden}pos", pa.int64()))
         self._add("new", schema, lambda: _with_positions(rows(), schema))
 
     def add_history(self, paths: Sequence[Path]) -> None:
@@ -139,9 +145,7 @@ class MergeInputs:
         assert self.old is not None  # noqa: S101 - who reads a history says what of it
         self._add("old", self.old, partial(_slices, paths, self.old))
 
-    def merge(
-        self, columns: Sequence[str], *, by_piece: bool = False, marks: bool = False
-    ) -> Merge:
+    def merge(self, columns: Sequence[str], *, marks: bool = False) -> Merge:
         """Return what statements are made of; `columns` are those of the result."""
         return Merge(
             strategy=self.strategy,
@@ -153,8 +157,9 @@ class MergeInputs:
             has_time=self.vocab.event_time_column in self.new.names,
             has_history=self.old is not None,
             has_operation=self.operation is not None,
-            by_piece=by_piece,
+            by_piece=self.by_piece,
             marks=marks,
+            hidden=self._hidden,
         )
 
     def _add(self, name: str, schema: pa.Schema, rows: Rows) -> None:
@@ -175,7 +180,7 @@ class MergeInputs:
     def _keys(self) -> Mapping[str, str]:
         """Return the columns of the key, and where their comparable values are."""
         return {
-            name: name if is_comparable(self.kind(name)) else f"__odf_key_{at}"
+            name: name if is_comparable(self.kind(name)) else f"{self._hidden}key_{at}"
             for at, name in enumerate(key_of(self.strategy))
         }
 
@@ -189,7 +194,7 @@ class MergeInputs:
         return {
             name: name
             if is_comparable(self.kind(name)) and name not in self._fine
-            else f"__odf_value_{name}"
+            else f"{self._hidden}value_{name}"
             for name in names
             if name in self.new.names
         }

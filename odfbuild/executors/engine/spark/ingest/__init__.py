@@ -1,6 +1,6 @@
 """Ingest on Spark: preprocess, conversion to the stored form, merge into the history."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from odfbuild.executors.data.frames import Frame, Repeated
 from odfbuild.executors.data.python_values import python_rows
+from odfbuild.executors.engine.arrow.hidden_names import hidden_prefix
 from odfbuild.executors.engine.arrow.merging.faults import (
     FAULT,
-    REQUESTED_OP,
     taken_rows,
     valid_rows,
 )
@@ -30,7 +30,6 @@ from odfbuild.executors.engine.protocol import IngestRequest
 from odfbuild.executors.engine.spark.cluster.driver import built, functions
 from odfbuild.executors.engine.spark.errors import SentQuery, spark_errors
 from odfbuild.executors.engine.spark.frames import (
-    POSITION,
     first_of_keys,
     from_frame,
     from_parts,
@@ -78,6 +77,12 @@ class _IngestWork:
     log: Path | None
     by_piece: bool
     is_narrowed: bool
+    hidden: str
+
+    @property
+    def position(self) -> str:
+        """Return the name of the column of the position of each row."""
+        return f"{self.hidden}pos"
 
 
 def ingested(
@@ -98,11 +103,13 @@ def ingested(
     """
     work = _IngestWork(
         session=session, views=views, request=request, size=size, log=log, by_piece=by_piece,
-        is_narrowed=is_narrowed,
+        is_narrowed=is_narrowed, hidden=hidden_prefix(_texts(request, facts)),
     )  # fmt: skip
-    source = from_frame(session, views, request.source, size)
+    source = from_frame(session, views, request.source, size, work.position)
     if facts is not None:
-        source = preprocessed(session, views, source, facts, size, log, by_piece=by_piece)
+        source = preprocessed(
+            session, views, source, facts, size, log, work.position, by_piece=by_piece
+        )
     elif request.infer:
         source = source.selectExpr(*_default_preprocess(source, request))
     check_names(source.columns, request.merge, request.vocab)
@@ -118,13 +125,14 @@ def ingested(
     views.add(_NEW, new)
     merging = replace(_merging(work, new), is_fine=is_fine)
     if size is StepSize.BIG and not is_fine and not by_piece and only_adds(request.merge):
-        merging = replace(merging, ranges=ranges_of(request.source, merging.time))
+        merging = replace(merging, ranges=ranges_of(request.source, merging.time, work.hidden))
     key, skips = key_of(request.merge), skips_keys(request.merge)
     marks = skips and facts is not None and size is StepSize.SMALL and merging.old is not None
     merging = replace(merging, marks=marks)
     if by_piece and skips:
         check_known(key, merging.new, "primary key")
-        views.add(_NEW, first_of_keys(session, new, _NEW, key, marks=marks))
+        first = first_of_keys(session, new, _NEW, key, hidden=work.hidden, marks=marks)
+        views.add(_NEW, first)
     with joins(session) if size is StepSize.BIG else nullcontext():
         merged = _merge(work, merging, sent_steps(facts, by_piece=by_piece))
     merged = (
@@ -143,16 +151,18 @@ def _repeated_keys(session: "SparkSession", merged: Frame, key: Sequence[str]) -
     schema = pa.schema([merged.schema.field(name) for name in key])
     rows = from_parts(session, merged, schema)
     keys = ", ".join(map(quoted, key))
-    count = functions(rows).expr("count(1) AS __odf_c")
-    counted = rows.dropna().groupBy(*map(quoted, key)).agg(count)
-    found = counted.where("__odf_c > 1").selectExpr(
-        "count(*) OVER () AS __odf_n", "__odf_c", f"struct({keys}) AS __odf_k"
+    times = f"{hidden_prefix(key)}times"
+    counted = (
+        rows.dropna().groupBy(*map(quoted, key)).agg(functions(rows).expr(f"count(1) AS {times}"))
     )
-    least = python_rows(found.orderBy("__odf_k").limit(1).toArrow())
+    found = counted.where(f"{times} > 1").selectExpr(
+        "count(*) OVER () AS keys", f"{times} AS times", f"struct({keys}) AS key"
+    )
+    least = python_rows(found.orderBy("key").limit(1).toArrow())
     if not least:
         return None
     row = least[0]
-    return Repeated(int(row["__odf_n"]), row["__odf_k"], int(row["__odf_c"]))
+    return Repeated(int(row["keys"]), row["key"], int(row["times"]))
 
 
 def _merge(work: _IngestWork, merging: Merging, sent: tuple[SentQuery, ...]) -> Frame:
@@ -163,14 +173,17 @@ def _merge(work: _IngestWork, merging: Merging, sent: tuple[SentQuery, ...]) -> 
         rows = built(work.session, merge_text(merging, _NEW, _OLD))
         rows = rows if merging.ranges is None else merging.ranges.sorted_rows(rows)
     lost: list[pa.RecordBatch] = []
-    names = [name for name in rows.columns if name != REQUESTED_OP]
+    asked = merging.name("asked")
+    names = [name for name in rows.columns if name != asked]
     with spark_errors("merge the source rows", sent, work.log):
         frame = gather_checked(
             rows,
             work.size,
             request.staging,
             names,
-            lambda batches: taken_rows(valid_rows(batches, request.merge, request.vocab), op, lost),
+            lambda batches: taken_rows(
+                valid_rows(batches, request.merge, request.vocab, asked), op, lost
+            ),
             (op, FAULT),
         )
     if not lost:
@@ -197,7 +210,7 @@ def _narrowing(work: _IngestWork, merging: Merging) -> Narrowing | None:
 def _merging(work: _IngestWork, new: "DataFrame") -> Merging:
     """Return what is merged, with the history as a view if there is any."""
     request, op = work.request, work.request.vocab.operation_type_column
-    kinds = kinds_of(new.schema, without=(POSITION, PIECE, op))
+    kinds = kinds_of(new.schema, without=(work.position, *((PIECE,) if work.by_piece else ()), op))
     old = _history(work, kinds)
     if old is not None:
         work.views.add(_OLD, old)
@@ -210,7 +223,18 @@ def _merging(work: _IngestWork, new: "DataFrame") -> Merging:
         operation=kinds_of(new.schema).get(op),
         by_piece=work.by_piece,
         is_narrowed=work.is_narrowed and fits_in_memory(work.request.history),
+        hidden=work.hidden,
     )
+
+
+def _texts(request: IngestRequest, facts: QueryFacts | None) -> Iterator[str]:
+    """Yield what names of columns are in, or come from, in an ingest."""
+    yield from request.source.schema.names
+    if request.in_force is not None:
+        yield from (field.name for field in request.in_force.fields)
+    yield from (step.statement.text for step in (() if facts is None else facts.steps))
+    vocab = request.vocab
+    yield from (getattr(vocab, name) for name in vocab.__slots__)
 
 
 def _default_preprocess(frame: "DataFrame", request: IngestRequest) -> list[str]:

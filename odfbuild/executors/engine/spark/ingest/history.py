@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.engine.arrow.hidden_names import hidden_prefix
 from odfbuild.executors.engine.arrow.merging.history import condensed_columns
 from odfbuild.executors.engine.protocol import CondenseRequest
 from odfbuild.executors.engine.spark.cluster.driver import built, functions
@@ -104,7 +105,9 @@ def _text(request: CondenseRequest, names: Sequence[str], key: Sequence[str]) ->
         whole = " AND ".join(f"{quoted(name)} IS NOT NULL" for name in key)
         return f"SELECT DISTINCT {', '.join(map(quoted, key))} FROM {_OLD} WHERE {whole}"
     columns = ", ".join(map(quoted, names))
-    return f"SELECT state.* FROM ({state_text(key, request.vocab, _OLD, columns)})"
+    hidden = hidden_prefix((*names, *key))
+    state = state_text(key, request.vocab, _OLD, columns, hidden=hidden)
+    return f"SELECT {hidden}state.* FROM ({state})"
 
 
 def _sorted(rows: "DataFrame", order: Sequence[str], size: StepSize) -> "DataFrame":

@@ -26,12 +26,10 @@ from odfbuild.executors.engine.arrow.merging.faults import (
     NO_KEY,
     NO_OPERATION,
     NO_TIME,
-    REQUESTED_OP,
     TWICE,
 )
 from odfbuild.executors.engine.arrow.merging.pieces import PIECE
 from odfbuild.executors.engine.arrow.merging.rules import check_columns
-from odfbuild.executors.engine.spark.frames import IN_EARLIER, POSITION
 from odfbuild.executors.engine.spark.ingest.merge_parts import (
     Merging,
     differs,
@@ -58,24 +56,21 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-_RECORDED = "__odf_recorded"
-_EARLIER = "__odf_earlier"  # whether the input itself gives the row that a row takes back
-
-
 def upserted(merging: Merging, key: Sequence[str], new: str, old: str) -> str:
     """Return the statement of UpsertStream."""
     columns = ", ".join(f"change.row.{quoted(name)}" for name in merging.columns)
     order = ", ".join([*key_order(merging, key), merging.op])
+    fresh, state, asked, wrong = map(merging.name, ("fresh", "state", "asked", "wrong"))
     return f"""
-SELECT change.op AS {merging.op}, {columns}, asked AS {REQUESTED_OP} FROM (
-  SELECT asked, explode(CASE
-    WHEN {without_key("fresh", key)} THEN array(struct({NO_KEY} AS op, fresh AS row))
-    WHEN wrong IS NOT NULL THEN array(struct({NO_OPERATION} AS op, wrong AS row))
-    WHEN asked = 1 AND state IS NULL THEN NULL
-    WHEN asked = 1 THEN array(struct(1 AS op, state AS row))
-    WHEN state IS NULL THEN array(struct(0 AS op, fresh AS row))
+SELECT change.op AS {merging.op}, {columns}, {asked} FROM (
+  SELECT {asked}, explode(CASE
+    WHEN {without_key(fresh, key)} THEN array(struct({NO_KEY} AS op, {fresh} AS row))
+    WHEN {wrong} IS NOT NULL THEN array(struct({NO_OPERATION} AS op, {wrong} AS row))
+    WHEN {asked} = 1 AND {state} IS NULL THEN NULL
+    WHEN {asked} = 1 THEN array(struct(1 AS op, {state} AS row))
+    WHEN {state} IS NULL THEN array(struct(0 AS op, {fresh} AS row))
     WHEN {differs(merging, key)} THEN array(
-      struct(2 AS op, state AS row), struct(3 AS op, fresh AS row))
+      struct(2 AS op, {state} AS row), struct(3 AS op, {fresh} AS row))
   END) AS change
   FROM ({_joined_state(merging, key, new, old)})
 ) {sort(merging)} {order}"""
@@ -84,10 +79,13 @@ SELECT change.op AS {merging.op}, {columns}, asked AS {REQUESTED_OP} FROM (
 def _joined_state(merging: Merging, key: Sequence[str], new: str, old: str) -> str:
     """Return the statement that puts the last new row of each key beside its state."""
     last = _last_rows(merging, key, new)
+    fresh, state, asked, wrong = map(merging.name, ("fresh", "state", "asked", "wrong"))
     if merging.old is None:
-        return f"SELECT fresh, asked, wrong, if(false, fresh, NULL) AS state FROM ({last})"
+        return (
+            f"SELECT {fresh}, {asked}, {wrong}, if(false, {fresh}, NULL) AS {state} FROM ({last})"
+        )
     return (
-        f"SELECT n.fresh, n.asked, n.wrong, o.state FROM ({last}) AS n "
+        f"SELECT n.{fresh}, n.{asked}, n.{wrong}, o.{state} FROM ({last}) AS n "
         f"LEFT OUTER JOIN ({state_of(merging, key, touched(merging, key, new, old))}) AS o "
         f"ON {same_key(key)}"
     )
@@ -95,19 +93,20 @@ def _joined_state(merging: Merging, key: Sequence[str], new: str, old: str) -> s
 
 def _last_rows(merging: Merging, key: Sequence[str], new: str) -> str:
     """Return the statement of the last row of each key; `wrong` is one with an unknown op."""
-    keys, row = ", ".join(map(quoted, key)), fresh_row(merging)
-    last = f"max_by({row}, {quoted(POSITION)}) AS fresh"
+    keys, row, place = ", ".join(map(quoted, key)), fresh_row(merging), merging.position
+    fresh, asked, wrong, wrong_op = map(merging.name, ("fresh", "asked", "wrong", "wrong_op"))
+    last = f"max_by({row}, {place}) AS {fresh}"
     if merging.operation is None:
         return (
-            f"SELECT {keys}, fresh, 0 AS asked, if(false, fresh, NULL) AS wrong "
+            f"SELECT {keys}, {fresh}, 0 AS {asked}, if(false, {fresh}, NULL) AS {wrong} "
             f"FROM (SELECT {keys}, {last} FROM {new} GROUP BY {keys})"
         )
-    place, is_wrong = quoted(POSITION), _is_wrong(merging.op)
+    is_wrong = _is_wrong(merging.op)
     return (
-        f"SELECT {keys}, fresh, if(wrong IS NULL, asked, wrong_op) AS asked, wrong FROM ("
-        f"SELECT {keys}, {last}, max_by({merging.op}, {place}) AS asked, "
-        f"min_by({row}, {place}) FILTER (WHERE {is_wrong}) AS wrong, "
-        f"min_by({merging.op}, {place}) FILTER (WHERE {is_wrong}) AS wrong_op "
+        f"SELECT {keys}, {fresh}, if({wrong} IS NULL, {asked}, {wrong_op}) AS {asked}, {wrong} "
+        f"FROM (SELECT {keys}, {last}, max_by({merging.op}, {place}) AS {asked}, "
+        f"min_by({row}, {place}) FILTER (WHERE {is_wrong}) AS {wrong}, "
+        f"min_by({merging.op}, {place}) FILTER (WHERE {is_wrong}) AS {wrong_op} "
         f"FROM {new} GROUP BY {keys})"
     )
 
@@ -121,14 +120,14 @@ def changelog(merging: Merging, key: Sequence[str], new: str, old: str) -> str:
         if merging.time in merging.new
         else ""
     )
-    order = ", ".join([*key_order(merging, key), quoted(POSITION)])
+    order = ", ".join([*key_order(merging, key), merging.position])
     return f"""
 SELECT CASE
     WHEN {without_key("rows", key)} THEN {NO_KEY}
     WHEN {_is_wrong(op)} THEN {NO_OPERATION}
     {timeless}
     ELSE CAST({op} AS INT)
-  END AS {merging.op}, {columns}, {op} AS {REQUESTED_OP}
+  END AS {merging.op}, {columns}, {op} AS {merging.name("asked")}
 FROM ({_rows_with_time(merging, key, new, old)}) AS rows {sort(merging)} {order}"""
 
 
@@ -142,14 +141,16 @@ def _rows_with_time(merging: Merging, key: Sequence[str], new: str, old: str) ->
         return f"SELECT * FROM {new}"
     keys, time = ", ".join(map(quoted, key)), quoted(merging.time)
     before = (
-        f"OVER (PARTITION BY {keys} ORDER BY {quoted(POSITION)} "
+        f"OVER (PARTITION BY {keys} ORDER BY {merging.position} "
         "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
     )
-    rows = f"SELECT *, bool_or({merging.op} IN (0, 3)) {before} AS {_EARLIER} FROM {new}"
-    state = state_text(key, merging.vocab, touched(merging, key, new, old), time)
+    earlier = merging.name("earlier")  # whether the input itself gives the row that is taken back
+    rows = f"SELECT *, bool_or({merging.op} IN (0, 3)) {before} AS {earlier} FROM {new}"
+    read = touched(merging, key, new, old)
+    state = state_text(key, merging.vocab, read, time, hidden=merging.hidden)
     return (
-        f"SELECT n.*, CASE WHEN n.{merging.op} IN (1, 2) AND NOT coalesce(n.{_EARLIER}, false) "
-        f"THEN o.state.{time} END AS {time} "
+        f"SELECT n.*, CASE WHEN n.{merging.op} IN (1, 2) AND NOT coalesce(n.{earlier}, false) "
+        f"THEN o.{merging.name('state')}.{time} END AS {time} "
         f"FROM ({rows}) AS n LEFT OUTER JOIN ({state}) AS o ON {same_key(key)}"
     )
 
@@ -201,10 +202,10 @@ def _append_statement(merging: Merging, rows: str, op: str = "0") -> str:
     piece = (PIECE,) if merging.by_piece else ()
     columns = ", ".join(map(quoted, (*merging.columns, *piece)))
     if merging.ranges is not None:
-        columns = f"{columns}, {quoted(POSITION)}, {merging.ranges.number}"
+        columns = f"{columns}, {merging.position}, {merging.ranges.number}"
         return f"SELECT {op} AS {merging.op}, {columns} FROM ({rows})"
     time = (f"{_time(merging)} ASC NULLS FIRST",) if merging.time in merging.new else ()
-    order = f"{sort(merging)} {', '.join((*piece, *time, quoted(POSITION)))}"
+    order = f"{sort(merging)} {', '.join((*piece, *time, merging.position))}"
     return f"SELECT {op} AS {merging.op}, {columns} FROM ({rows}) {order}"
 
 
@@ -223,13 +224,14 @@ def _ledger(merging: Merging, key: Sequence[str], new: str, old: str) -> str:
         old = f"(SELECT DISTINCT {keys} FROM {touched(merging, key, new, old)})"
     if merging.marks:
         keys = ", ".join(map(quoted, key))
-        old = f"(SELECT DISTINCT {keys}, true AS {_RECORDED} FROM {old})"
+        recorded = merging.name("recorded")
+        old = f"(SELECT DISTINCT {keys}, true AS {recorded} FROM {old})"
         rows = (
-            f"SELECT n.*, o.{_RECORDED} FROM {new} AS n LEFT OUTER JOIN {old} AS o "
+            f"SELECT n.*, o.{recorded} FROM {new} AS n LEFT OUTER JOIN {old} AS o "
             f"ON {same_key(key)}"
         )
-        earlier = f" OR {IN_EARLIER}" if merging.by_piece else ""
-        return _append_statement(merging, rows, f"if({_RECORDED}{earlier}, {LEFT_OUT}, 0)")
+        earlier = f" OR {merging.name('in_earlier')}" if merging.by_piece else ""
+        return _append_statement(merging, rows, f"if({recorded}{earlier}, {LEFT_OUT}, 0)")
     rows = f"SELECT {hint}n.* FROM {new} AS n LEFT ANTI JOIN {old} AS o ON {same_key(key)}"
     return _append_statement(merging, rows)
 
@@ -239,30 +241,32 @@ def _snapshot(
 ) -> str:
     """Full outer join of new rows and last states by key; what changed becomes one or two rows."""
     keys = ", ".join(map(quoted, key))
-    first = f"min_by({fresh_row(merging)}, {quoted(POSITION)})"
-    fresh = f"SELECT {keys}, count(*) AS times, {first} AS fresh FROM {new} GROUP BY {keys}"
+    fresh, state, times = map(merging.name, ("fresh", "state", "times"))
+    first = f"min_by({fresh_row(merging)}, {merging.position})"
+    rows = f"SELECT {keys}, count(*) AS {times}, {first} AS {fresh} FROM {new} GROUP BY {keys}"
     columns = ", ".join(f"change.row.{quoted(name)}" for name in merging.columns)
     order = ", ".join([*key_order(merging, key), merging.op])
-    no_key = f"fresh IS NOT NULL AND ({without_key('fresh', key)})"
+    no_key = f"{fresh} IS NOT NULL AND ({without_key(fresh, key)})"
     return f"""
 SELECT change.op AS {merging.op}, {columns} FROM (
   SELECT explode(CASE
-    WHEN {no_key} THEN array(struct({NO_KEY} AS op, fresh AS row))
-    WHEN times > 1 THEN array(struct({TWICE} AS op, fresh AS row))
-    WHEN state IS NULL THEN array(struct(0 AS op, fresh AS row))
-    WHEN fresh IS NULL THEN array(struct(1 AS op, state AS row))
+    WHEN {no_key} THEN array(struct({NO_KEY} AS op, {fresh} AS row))
+    WHEN {times} > 1 THEN array(struct({TWICE} AS op, {fresh} AS row))
+    WHEN {state} IS NULL THEN array(struct(0 AS op, {fresh} AS row))
+    WHEN {fresh} IS NULL THEN array(struct(1 AS op, {state} AS row))
     WHEN {differs(merging, key, compared)} THEN array(
-      struct(2 AS op, state AS row), struct(3 AS op, fresh AS row))
+      struct(2 AS op, {state} AS row), struct(3 AS op, {fresh} AS row))
   END) AS change
-  FROM ({_joined_text(merging, key, fresh, old)})
+  FROM ({_joined_text(merging, key, rows, old)})
 ) {sort(merging)} {order}"""
 
 
-def _joined_text(merging: Merging, key: Sequence[str], fresh: str, old: str) -> str:
+def _joined_text(merging: Merging, key: Sequence[str], rows: str, old: str) -> str:
     """Return the statement that puts new row and last state of each key side by side."""
+    fresh, state, times = map(merging.name, ("fresh", "state", "times"))
     if merging.old is None:
-        return f"SELECT fresh, times, if(false, fresh, NULL) AS state FROM ({fresh})"
+        return f"SELECT {fresh}, {times}, if(false, {fresh}, NULL) AS {state} FROM ({rows})"
     return (
-        f"SELECT n.fresh, n.times, o.state FROM ({fresh}) AS n "
+        f"SELECT n.{fresh}, n.{times}, o.{state} FROM ({rows}) AS n "
         f"FULL OUTER JOIN ({state_of(merging, key, old)}) AS o ON {same_key(key)}"
     )

@@ -5,6 +5,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from odfbuild.executors.engine.arrow.hidden_names import PREFIX
 from odfbuild.executors.engine.arrow.merging.rules import result_columns
 from odfbuild.executors.engine.spark.settings import StepSize
 from odfbuild.executors.engine.spark.sql_text import comparable, quoted, stored
@@ -39,6 +40,7 @@ class Merging:
     tells that times of the new rows may have more digits than are stored, `marks` that a Ledger
     gives the rows that it leaves out as well, with an op of their own.  `ranges` are those of the
     event times, for strategies that go by them, if they are known before Spark reads the rows.
+    `hidden` begins the names of columns beside those of the rows (`hidden_names`).
     """
 
     strategy: MergeStrategy
@@ -53,11 +55,21 @@ class Merging:
     is_fine: bool = False
     marks: bool = False
     ranges: "Ranges | None" = None
+    hidden: str = PREFIX
 
     @property
     def time(self) -> str:
         """Return the name of the event time column."""
         return self.vocab.event_time_column
+
+    def name(self, word: str) -> str:
+        """Return the hidden name for a word."""
+        return self.hidden + word
+
+    @property
+    def position(self) -> str:
+        """Return the name of the column of the position of each new row."""
+        return self.name("pos")
 
     @property
     def op(self) -> str:
@@ -96,23 +108,28 @@ def touched(merging: Merging, key: Sequence[str], new: str, old: str) -> str:
     )
 
 
-def state_text(key: Sequence[str], vocab: DatasetVocabulary, old: str, columns: str) -> str:
+def state_text(
+    key: Sequence[str], vocab: DatasetVocabulary, old: str, columns: str, *, hidden: str = PREFIX
+) -> str:
     """Return the query of the current state: the last row of each key, without those taken back.
 
-    Gives `state`, a struct of `columns`, which includes the op of that row.
+    Gives the column of the hidden name `state`, a struct of `columns`, which includes the op of
+    that row.
     """
+    state, last_op = f"{hidden}state", f"{hidden}last_op"
     keys = ", ".join(map(quoted, key))
     offset, op = quoted(vocab.offset_column), quoted(vocab.operation_type_column)
     return (
-        f"SELECT * FROM (SELECT {keys}, max_by(struct({columns}), {offset}) AS state, "
-        f"max_by({op}, {offset}) AS last_op FROM {old} GROUP BY {keys}) "
-        "WHERE last_op NOT IN (1, 2)"
+        f"SELECT * FROM (SELECT {keys}, max_by(struct({columns}), {offset}) AS {state}, "
+        f"max_by({op}, {offset}) AS {last_op} FROM {old} GROUP BY {keys}) "
+        f"WHERE {last_op} NOT IN (1, 2)"
     )
 
 
 def state_of(merging: Merging, key: Sequence[str], old: str) -> str:
     """Return the query of the state of a merge: all columns of the result."""
-    return state_text(key, merging.vocab, old, ", ".join(map(quoted, merging.columns)))
+    columns = ", ".join(map(quoted, merging.columns))
+    return state_text(key, merging.vocab, old, columns, hidden=merging.hidden)
 
 
 def fresh_row(merging: Merging) -> str:
@@ -134,15 +151,16 @@ def differs(merging: Merging, key: Sequence[str], compared: Sequence[str] | None
     sealing refuses then, and equal to what it will be stored as in others.
     """
     names = compared if compared else [name for name in merging.new if name not in key]
+    sides = merging.name("fresh"), merging.name("state")
     tests = []
     for name in names:
-        fresh, state = (f"{side}.{quoted(name)}" for side in ("fresh", "state"))
+        fresh, state = (f"{side}.{quoted(name)}" for side in sides)
         if merging.is_fine and not compared:
             fresh = stored(fresh, merging.new[name])
         left, right = (comparable(each, merging.new[name]) for each in (fresh, state))
         test = f"NOT ({left} <=> {right})"
         if name == merging.time:
-            test = f"(fresh.{quoted(name)} IS NOT NULL AND {test})"
+            test = f"({sides[0]}.{quoted(name)} IS NOT NULL AND {test})"
         tests.append(test)
     return " OR ".join(tests) or "false"
 

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.engine.arrow.hidden_names import hidden_prefix
 from odfbuild.executors.engine.arrow.merging.pieces import PIECE
 from odfbuild.executors.engine.arrow.merging.rules import MergeInputError
 from odfbuild.executors.engine.arrow.requirements import repeated_name
@@ -12,7 +13,6 @@ from odfbuild.executors.engine.spark.admission import admitted
 from odfbuild.executors.engine.spark.cluster.driver import functions
 from odfbuild.executors.engine.spark.errors import SentQuery, spark_errors
 from odfbuild.executors.engine.spark.frames import (
-    POSITION,
     check_storable,
     from_frame,
     gather,
@@ -38,11 +38,13 @@ def raw_rows(
     log: Path | None,
 ) -> Frame:
     """Return what the query gives, its rows in the order of the source where there is one."""
-    source = from_frame(session, views, work.source, size)
-    rows = preprocessed(session, views, source, facts, size, log, by_piece=False)
-    columns = [name for name in rows.columns if name != POSITION]
+    texts = (step.statement.text for step in facts.steps)
+    position = f"{hidden_prefix((*work.source.schema.names, *texts))}pos"
+    source = from_frame(session, views, work.source, size, position)
+    rows = preprocessed(session, views, source, facts, size, log, position, by_piece=False)
+    columns = [name for name in rows.columns if name != position]
     with spark_errors("run the query", sent_steps(facts, by_piece=False), log):
-        ordered = rows.orderBy(POSITION) if size is StepSize.BIG else rows
+        ordered = rows.orderBy(position) if size is StepSize.BIG else rows
         return gather(ordered, size, work.staging, columns, lambda batches: batches)
 
 
@@ -53,11 +55,15 @@ def preprocessed(
     facts: QueryFacts,
     size: StepSize,
     log: Path | None,
+    position: str,
     *,
     by_piece: bool,
 ) -> "DataFrame":
-    """Run the user's query; its rows keep the order of the input where that means anything."""
-    views.add(PREPROCESS_INPUT, source.drop(POSITION))
+    """Run the user's query; its rows keep the order of the input where that means anything.
+
+    `position` is the last column of `source`, which the query does not see, and of the result.
+    """
+    views.add(PREPROCESS_INPUT, source.drop(position))
     frame = source
     for number, query in enumerate(sent_steps(facts, by_piece=by_piece)):
         with spark_errors("read the preprocess query", (query,), log):
@@ -71,7 +77,7 @@ def preprocessed(
         frame = frame.coalesce(1)
     if not facts.is_linear and not facts.ordered:
         frame = _in_total_order(frame, size)
-    return frame.selectExpr("*", f"monotonically_increasing_id() AS {POSITION}")
+    return frame.selectExpr("*", f"monotonically_increasing_id() AS {position}")
 
 
 def _in_total_order(frame: "DataFrame", size: StepSize) -> "DataFrame":

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from odfbuild.executors.data.frames import FilePart, Frame
+from odfbuild.executors.engine.arrow.hidden_names import PREFIX
 from odfbuild.executors.engine.spark.cluster.driver import functions
-from odfbuild.executors.engine.spark.frames import POSITION
 from odfbuild.executors.engine.spark.sql_text import quoted
 from odfbuild.values import dataclass
 
@@ -28,7 +28,6 @@ RANGE_BYTES: Final = 24 << 20
 _MOST_RANGES: Final = 128  # so that the expression stays short
 _MOST_GROUPS: Final = 16  # row groups that are looked at
 _ROWS: Final = 1 << 12  # of each of them
-_RANGE: Final = "__odf_range"
 
 Place = tuple[int | None, int]
 """An event time as Spark counts it, or none, and the position of a row."""
@@ -38,13 +37,14 @@ Place = tuple[int | None, int]
 class Ranges:
     """Ranges of one column of times; each but the first begins at one of `borders`, in order.
 
-    `name` is that of the column with their numbers: no column of the rows has it.
+    `position` is the column with the position of each row; `name` that for the number of its range.
     """
 
     time: str
     kind: pa.DataType
     borders: tuple[Place, ...]
-    name: str = _RANGE
+    position: str
+    name: str
 
     @property
     def number(self) -> str:
@@ -60,7 +60,7 @@ class Ranges:
 
     def _reaches(self, border: Place) -> str:
         """Return the test that a row does not come before a border, which is never null."""
-        time, position = quoted(self.time), quoted(POSITION)
+        time, position = quoted(self.time), quoted(self.position)
         value, at = border
         if value is None:
             return f"{time} IS NOT NULL OR {position} >= {at}"
@@ -75,12 +75,15 @@ class Ranges:
         """
         column = functions(rows).col
         parts = rows.repartitionById(len(self.borders) + 1, column(quoted(self.name)))
-        order = (column(quoted(self.time)).asc_nulls_first(), column(quoted(POSITION)))
-        return parts.sortWithinPartitions(*order).drop(self.name, POSITION)
+        order = (column(quoted(self.time)).asc_nulls_first(), column(quoted(self.position)))
+        return parts.sortWithinPartitions(*order).drop(self.name, self.position)
 
 
-def ranges_of(source: Frame, time: str) -> Ranges | None:
-    """Return the ranges of the rows of a source in files; None where they are one, or not known."""
+def ranges_of(source: Frame, time: str, hidden: str = PREFIX) -> Ranges | None:
+    """Return the ranges of the rows of a source in files; None where they are one, or not known.
+
+    `hidden` begins the names of the columns that are put beside those of the source.
+    """
     if time not in source.schema.names or not source.parts:
         return None
     kind = source.schema.field(time).type
@@ -93,11 +96,10 @@ def ranges_of(source: Frame, time: str) -> Ranges | None:
     places = sorted(_sample(files, time), key=_order)
     count = min(count, _MOST_RANGES, len(places))
     borders = [places[number * len(places) // count] for number in range(1, count)]
-    name = _RANGE
-    while name in source.schema.names:
-        name += "_"
     distinct = tuple(each for each, _ in groupby(borders))
-    return Ranges(time=time, kind=kind, borders=distinct, name=name)
+    return Ranges(
+        time=time, kind=kind, borders=distinct, position=f"{hidden}pos", name=f"{hidden}range"
+    )
 
 
 def _order(place: Place) -> tuple[bool, int, int]:

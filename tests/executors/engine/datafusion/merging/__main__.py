@@ -9,7 +9,12 @@ from pathlib import Path
 from odfbuild.executors.engine.datafusion.merging import APPENDED, ArrowMerger
 from odfbuild.executors.engine.datafusion.spool import BYTES_IN_MEMORY
 from odfbuild.executors.engine.spark.engine import SparkEngine
-from tests.executors.engine.datafusion.merging.random_merges import compare, draw
+from tests.executors.engine.datafusion.merging.random_merges import (
+    AS_OF_ENGINES,
+    NAMES,
+    compare,
+    draw,
+)
 
 
 def main() -> None:
@@ -25,7 +30,8 @@ def main() -> None:
             with tempfile.TemporaryDirectory(dir=top) as folder:
                 held = 0 if seed % 3 == 0 else BYTES_IN_MEMORY
                 arrow = ArrowMerger(held=held, appended=0 if seed % 2 else APPENDED)
-                found = compare(draw(seed), spark, arrow, Path(folder))
+                pool = AS_OF_ENGINES if seed % 4 == 3 else NAMES
+                found = compare(draw(seed, pool), spark, arrow, Path(folder))
             if found is not None:
                 bad.append(seed)
                 print(f"{seed}, round {found.round}:\n  {found.one}\n  {found.other}", flush=True)

@@ -30,11 +30,20 @@ from odfbuild.odf.merge_strategies import (
 )
 from odfbuild.odf.timestamp import Timestamp
 
-__all__ = ["Case", "Differing", "compare", "draw", "merged"]
+__all__ = ["AS_OF_ENGINES", "NAMES", "Case", "Differing", "compare", "draw", "merged"]
 
 MILLIS: Final = pa.timestamp("ms", "UTC")
 NOW: Final = Timestamp.parse("2026-01-02T03:04:05Z")
 _EPOCH: Final = datetime(2020, 1, 1, tzinfo=UTC)
+
+NAMES: Final = ("k", "K", "x", "y z", "o'v", "w`", 'q"')
+AS_OF_ENGINES: Final = (
+    *("state", "fresh", "times", "asked", "wrong", "wrong_op", "last_op", "keys", "rows", "row"),
+    *("__odf_pos", "__odf_range", "__odf_asked", "__odf_state", "__odf_fresh", "__odf_times"),
+    *("__odf_key_0", "__odf_value_state", "__odf_other_state", "__odf_first", "__odf_later"),
+    *("__ODF_side", "__Odf_Pos", "__ODF_STATE", "__odf1_pos", "__ODF1_state", "__odf_recorded"),
+)
+"""Names that engines use themselves, or did."""
 
 Values = Callable[[random.Random], Any]
 _KINDS: Final[dict[pa.DataType, Values]] = {
@@ -106,11 +115,11 @@ class Differing:
     other: str
 
 
-def draw(seed: int) -> Case:
-    """Return a case, the same for a seed."""
+def draw(seed: int, pool: Sequence[str] = NAMES) -> Case:
+    """Return a case with names of columns out of a pool, the same for a seed."""
     r = random.Random(seed)
     kinds = list(_KINDS)
-    names = r.sample(["k", "K", "x", "y z", "o'v", "w`", 'q"'], r.randint(2, 5))
+    names = r.sample(pool, r.randint(2, 5))
     columns = {name: r.choice(kinds) for name in names}
     key = tuple(names[: r.randint(1, 2)])
     for name in key:

@@ -7,7 +7,11 @@ import pytest
 
 from odfbuild.executors.engine.datafusion.merging import ArrowMerger
 from odfbuild.executors.engine.spark.engine import SparkEngine
-from tests.executors.engine.datafusion.merging.random_merges import compare, draw
+from tests.executors.engine.datafusion.merging.random_merges import (
+    AS_OF_ENGINES,
+    compare,
+    draw,
+)
 from tests.support.effort import examples
 
 pytestmark = pytest.mark.spark
@@ -31,3 +35,15 @@ def test_both_engines_make_the_same_of_every_history(
         folder = tmp_path / str(seed)
         folder.mkdir()
         assert compare(draw(seed), spark, arrow, folder) is None, seed
+
+
+@pytest.mark.parametrize("large", [False, True], ids=["few rows", "much"])
+def test_columns_may_have_names_that_engines_use(
+    spark: SparkEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, large: bool
+) -> None:
+    monkeypatch.setattr(spark, "_limit", -1 if large else 1 << 30)
+    arrow = ArrowMerger(held=0, appended=0) if large else ArrowMerger()
+    for seed in range(examples(8, 60)):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        assert compare(draw(seed, AS_OF_ENGINES), spark, arrow, folder) is None, seed

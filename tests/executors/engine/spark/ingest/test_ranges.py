@@ -145,12 +145,14 @@ def test_rows_of_one_range_and_without_times_of_a_kind_have_none(tmp_path: Path)
     assert ranges_of(texts, "at") is None
 
 
-@pytest.mark.parametrize("name", ["event_time", "__odf_range", "a.b", "`a`.`b`", "t`x", "q\"'"])
+@pytest.mark.parametrize(
+    "name", ["event_time", "__odf_range", "__ODF_Pos", "a.b", "`a`.`b`", "t`x", "q\"'"]
+)
 def test_columns_may_have_any_name(large: SparkEngine, tmp_path: Path, name: str) -> None:
     table = pa.table(
         {
             "a": [{"b": 1}, {"b": 2}, {"b": 3}],
-            "__odf_range_": [1, 2, 3],
+            "__odf_pos": [1, 2, 3],
             name: pa.array([2, None, 1], MILLIS),
         }
     )
@@ -160,7 +162,7 @@ def test_columns_may_have_any_name(large: SparkEngine, tmp_path: Path, name: str
     vocab = DatasetVocabulary(event_time_column=name)
     asked = ingest_request(tmp_path, table, MergeStrategyAppend(), vocab=vocab)
     rows = rows_of(large.ingest(replace(asked, source=source)))
-    assert [(row["a"], row["__odf_range_"]) for row in rows] == [
+    assert [(row["a"], row["__odf_pos"]) for row in rows] == [
         ({"b": 2}, 2),
         ({"b": 3}, 3),
         ({"b": 1}, 1),
