@@ -16,8 +16,8 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias
@@ -190,10 +190,36 @@ class Lease:
 
 def _said(worker: Worker | None, opened: int) -> Mapping[str, object]:
     """Return what other machines see of a holder, who has locked a file of this machine."""
+    return {**({} if worker is None else asdict(worker)), **_lock_of(opened)}
+
+
+def _lock_of(opened: int) -> Mapping[str, object]:
     found = os.fstat(opened)
     locked = f"{boot_id()} {found.st_dev} {found.st_ino}"
-    lock = {LOCK: hashlib.sha256(locked.encode()).hexdigest()} if boot_id() else {}
-    return {**({} if worker is None else asdict(worker)), **lock}
+    return {LOCK: hashlib.sha256(locked.encode()).hexdigest()} if boot_id() else {}
+
+
+@contextmanager
+def locked_here(workspace: Path, name: str) -> Iterator[Mapping[str, object]]:
+    """Lock a name of no dataset on this machine; yield the `LOCK` of its far lease.
+
+    Nothing is yielded where another process has it, or no lock can be made.
+    """
+    folder = workspace / "cache" / "leases"
+    opened = None
+    try:
+        try:
+            make_workspace_folder(workspace, folder)
+            opened = os.open(folder / name, os.O_CREAT | os.O_CLOEXEC | os.O_RDWR, 0o666)
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock: Mapping[str, object] = {}
+        else:
+            lock = _lock_of(opened)
+        yield lock
+    finally:
+        if opened is not None:
+            os.close(opened)
 
 
 def _file(alias: DatasetAlias) -> str:

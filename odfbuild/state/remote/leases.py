@@ -53,6 +53,11 @@ class LeaseNote:
         """Tell whether it was renewed at a time that is still to come."""
         return self.age < -_INACCURACY
 
+    def has_ended(self, successor: Mapping[str, object]) -> bool:
+        """Tell whether who has it has ended, as somebody else has its `LOCK` now."""
+        lock = successor.get(LOCK)
+        return lock is not None and self.holder.get(LOCK) == lock
+
     @property
     def renewed(self) -> str:
         """Return when it was renewed, in words."""
@@ -106,7 +111,7 @@ class BucketLeases:
         if not self._set(key, None, data):
             seen = self._text(key)
             note = self.note(name)
-            ended = note is not None and _has_ended(note, holder)
+            ended = note is not None and note.has_ended(holder)
             if note is not None and note.is_of_later and not ended:
                 self.write_again(name)
             if note is None or seen is None or not (note.is_stale or ended):
@@ -242,11 +247,6 @@ class BucketLeases:
             with self._lock:
                 if self._mine.get(name) == old:
                     self._mine[name] = new
-
-
-def _has_ended(note: LeaseNote, successor: Mapping[str, object]) -> bool:
-    lock = successor.get(LOCK)
-    return lock is not None and note.holder.get(LOCK) == lock
 
 
 def _note(holder: Mapping[str, object]) -> bytes:

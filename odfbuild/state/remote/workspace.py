@@ -25,6 +25,7 @@ from odfbuild.state.chain.heads import DEFAULT_LOCK_TIMEOUT
 from odfbuild.state.chain.index import Index
 from odfbuild.state.chain.seen_heads import state_folder
 from odfbuild.state.disabled import mark_text
+from odfbuild.state.lease import locked_here
 from odfbuild.state.remote.cache import ObjectCache, user_cache
 from odfbuild.state.remote.client import ObjectClient, side_by_side
 from odfbuild.state.remote.home import BucketHome
@@ -137,16 +138,18 @@ class BucketWorkspace(Workspace):
     @contextmanager
     def collecting(self) -> Iterator[None]:
         """Say that objects are being deleted, and let nobody else do it meanwhile."""
-        if not self.leases.take(COLLECTING, {"pid": os.getpid()}):
-            raise CollectingError(
-                what=f"another process is collecting the garbage of {self.url}",
-                why="only one can do this at a time, as commits wait for it",
-                fix="wait until it is done; if its process no longer exists: odfbuild unlock .gc",
-            )
-        try:
-            yield
-        finally:
-            self.leases.release(COLLECTING)
+        with locked_here(self.root, COLLECTING) as lock:
+            if not self.leases.take(COLLECTING, {"pid": os.getpid(), **lock}):
+                raise CollectingError(
+                    what=f"another process is collecting the garbage of {self.url}",
+                    why="only one can do this at a time, as commits wait for it",
+                    fix="wait until it is done; if its process no longer exists: "
+                    "odfbuild unlock .gc",
+                )
+            try:
+                yield
+            finally:
+                self.leases.release(COLLECTING)
 
     def _wait_for_collection(self) -> None:
         waited = 0.0
@@ -154,6 +157,9 @@ class BucketWorkspace(Workspace):
             note = self.leases.note(COLLECTING)
             if note is None or note.is_stale:
                 return
+            with locked_here(self.root, COLLECTING) as lock:
+                if note.has_ended(lock):
+                    return
             if note.is_of_later:
                 self.leases.write_again(COLLECTING)
             self._pause(_PAUSE)

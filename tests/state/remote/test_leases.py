@@ -199,3 +199,26 @@ def test_a_lease_of_another_machine_is_waited_for_and_one_of_a_killed_run_here_i
     assert not lease("there").try_take(src, alone=True)
     assert lease("here").try_take(src, alone=True)
     clock.turn.release(10)
+
+
+def test_a_collector_of_this_machine_that_was_killed_is_not_waited_for(tmp_path: Path) -> None:
+    clock, waited = Clock(), []
+
+    def pause(seconds: float) -> None:
+        waited.append(seconds)
+        clock.now += seconds
+
+    client = MemoryClient(clock=lambda: clock.now)
+    collector, here = (machine(tmp_path, client, pause) for _ in range(2))
+    with collector.collecting():
+        here._wait_for_collection()
+        assert sum(waited) > 2 * PERIOD, "it lives, and its lease gets stale by the clock alone"
+        waited.clear()
+        held = client.get(PREFIX + COLLECTING, 1_000)
+    assert held is not None
+    client.put(PREFIX + COLLECTING, held)  # as if it had not let go
+    here._wait_for_collection()
+    assert waited == []
+    with here.collecting():
+        assert here.leases.holds(COLLECTING)
+    clock.turn.release(10)
