@@ -17,7 +17,7 @@ from odfbuild.executors.runs.openlineage.listener import openlineage_events
 from odfbuild.executors.testing.gate_checks import gate_of
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.planner.plan import Append, Plan, Pull, Transform
+from odfbuild.planner.plan import Append, Ingest, Plan, Pull, Transform
 from odfbuild.planner.plan.at_rest import examined
 from odfbuild.planner.plan.subset import touched
 from odfbuild.project.opened import Opened
@@ -165,8 +165,9 @@ def _prepared(
     """Start the engine, and return what it refuses of the new definitions, by dataset."""
     checks = plan.checks
     if any(not isinstance(s.work, Append | Pull) and s.id not in checks for s in plan.steps):
-        elsewhere = None if placement is None else placement.takes
-        engine.prepare(*planned_work(project, plan, elsewhere), merges=merges(plan))
+        engine.prepare(
+            *planned_work(project, plan, placement), merges=merges(project, plan, placement)
+        )
     if not any(isinstance(step.work, Append) for step in plan.steps):
         return {}
     from odfbuild.app.plan.planned_definitions import planned_definitions
@@ -181,7 +182,7 @@ def _placement(
     project: Opened, plan: Plan, declared: "Sequence[Declared] | None"
 ) -> "Placement | None":
     """Return where the steps of a plan are carried out; None if all are here."""
-    if not any(isinstance(step.work, Transform) for step in plan.steps):
+    if not any(isinstance(step.work, Ingest | Transform) for step in plan.steps):
         return None
     try:
         return step_placement(project, declared)

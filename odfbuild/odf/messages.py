@@ -12,7 +12,14 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from odfbuild.odf.events import DataSchema, DatasetVocabulary, OffsetInterval, Transform
+from odfbuild.odf.events import (
+    DataSchema,
+    DatasetVocabulary,
+    MergeStrategy,
+    OffsetInterval,
+    ReadStep,
+    Transform,
+)
 from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.record import Record
 from odfbuild.odf.refs import DatasetAlias
@@ -59,12 +66,19 @@ __all__ = [
     "StepResponseCutTime",
     "StepResponseInvalidQuery",
     "StepResponseInternalError",
+    "IngestStepRequest",
+    "IngestStepResponseRoot",
+    "IngestStepResponseSuccess",
+    "IngestStepResponseRenamed",
+    "IngestStepResponseRefused",
+    "IngestStepResponseInternalError",
     "RawQueryResponse",
     "TransformResponse",
     "ValidateQueryResponse",
     "MigrateQueryResponse",
     "DeriveProvenanceResponse",
     "StepResponse",
+    "IngestStepResponse",
 ]
 
 
@@ -849,6 +863,234 @@ class StepResponseInternalError(Record):
         put(self, "backtrace", backtrace)
 
 
+class IngestStepRequest(Record):
+    """Ask an engine to read one file of a source, and to merge its rows with those of the
+    dataset, of which the files are given that the merge needs. `name` is that of the file in
+    messages, `schema` that of the dataset; `columns`, `divertsBadRows` and the two limits are
+    those of the project (odfbuild)."""
+
+    __slots__ = (
+        "name",
+        "vocab",
+        "read",
+        "preprocess",
+        "merge",
+        "engine",
+        "version",
+        "reader",
+        "schema",
+        "columns",
+        "diverts_bad_rows",
+        "max_bad_rows",
+        "max_bad_percent",
+        "data_path",
+        "prev_data_paths",
+        "new_data_path",
+        "new_bad_rows_path",
+        "new_left_out_path",
+    )
+
+    name: str
+    vocab: DatasetVocabulary
+    read: ReadStep
+    preprocess: Transform | None
+    merge: MergeStrategy
+    engine: str
+    version: str | None
+    reader: str
+    schema: DataSchema | None
+    columns: str | None
+    diverts_bad_rows: bool
+    max_bad_rows: int | None
+    max_bad_percent: int | None
+    data_path: str
+    prev_data_paths: tuple[str, ...]
+    new_data_path: str
+    new_bad_rows_path: str
+    new_left_out_path: str
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        vocab: DatasetVocabulary,
+        read: ReadStep,
+        preprocess: Transform | None = None,
+        merge: MergeStrategy,
+        engine: str,
+        version: str | None = None,
+        reader: str,
+        schema: DataSchema | None = None,
+        columns: str | None = None,
+        diverts_bad_rows: bool,
+        max_bad_rows: int | None = None,
+        max_bad_percent: int | None = None,
+        data_path: str,
+        prev_data_paths: tuple[str, ...],
+        new_data_path: str,
+        new_bad_rows_path: str,
+        new_left_out_path: str,
+    ) -> None:
+        put = object.__setattr__
+        put(self, "name", name)
+        put(self, "vocab", vocab)
+        put(self, "read", read)
+        put(self, "preprocess", preprocess)
+        put(self, "merge", merge)
+        put(self, "engine", engine)
+        put(self, "version", version)
+        put(self, "reader", reader)
+        put(self, "schema", schema)
+        put(self, "columns", columns)
+        put(self, "diverts_bad_rows", diverts_bad_rows)
+        put(self, "max_bad_rows", max_bad_rows)
+        put(self, "max_bad_percent", max_bad_percent)
+        put(self, "data_path", data_path)
+        put(self, "prev_data_paths", prev_data_paths)
+        put(self, "new_data_path", new_data_path)
+        put(self, "new_bad_rows_path", new_bad_rows_path)
+        put(self, "new_left_out_path", new_left_out_path)
+
+
+class IngestStepResponseRoot(Record):
+    """The answer to a request for the ingest of a file, as sent (odfbuild)."""
+
+    __slots__ = ("value",)
+
+    value: IngestStepResponse
+
+    def __init__(self, value: IngestStepResponse) -> None:
+        put = object.__setattr__
+        put(self, "value", value)
+
+
+class IngestStepResponseSuccess(Record):
+    """The file is read and merged: how many records it has and how many the merge wrote, without
+    offsets; without `readRecords` there was nothing to read. `columns` are those of the file,
+    as read; the others say how they differ from those declared, which times were cut to
+    milliseconds, how many rows were put aside, which key is there several times, how many
+    rows were left out for their keys, and which row, from 1, is the first without an event
+    time (odfbuild)."""
+
+    __slots__ = (
+        "read_records",
+        "num_records",
+        "columns",
+        "gives_event_time",
+        "added_columns",
+        "grown_columns",
+        "missing_columns",
+        "renamed_columns",
+        "read_cut_times",
+        "cut_times",
+        "bad_records",
+        "repeated_key",
+        "left_out",
+        "left_out_of",
+        "timeless_row",
+    )
+
+    read_records: int | None
+    num_records: int
+    columns: tuple[str, ...]
+    gives_event_time: bool
+    added_columns: DataSchema
+    grown_columns: DataSchema
+    missing_columns: tuple[str, ...]
+    renamed_columns: tuple[IngestStepResponseRenamed, ...]
+    read_cut_times: tuple[StepResponseCutTime, ...]
+    cut_times: tuple[StepResponseCutTime, ...]
+    bad_records: int
+    repeated_key: str | None
+    left_out: int | None
+    left_out_of: int | None
+    timeless_row: int | None
+
+    def __init__(
+        self,
+        *,
+        read_records: int | None = None,
+        num_records: int,
+        columns: tuple[str, ...],
+        gives_event_time: bool,
+        added_columns: DataSchema,
+        grown_columns: DataSchema,
+        missing_columns: tuple[str, ...],
+        renamed_columns: tuple[IngestStepResponseRenamed, ...],
+        read_cut_times: tuple[StepResponseCutTime, ...],
+        cut_times: tuple[StepResponseCutTime, ...],
+        bad_records: int,
+        repeated_key: str | None = None,
+        left_out: int | None = None,
+        left_out_of: int | None = None,
+        timeless_row: int | None = None,
+    ) -> None:
+        put = object.__setattr__
+        put(self, "read_records", read_records)
+        put(self, "num_records", num_records)
+        put(self, "columns", columns)
+        put(self, "gives_event_time", gives_event_time)
+        put(self, "added_columns", added_columns)
+        put(self, "grown_columns", grown_columns)
+        put(self, "missing_columns", missing_columns)
+        put(self, "renamed_columns", renamed_columns)
+        put(self, "read_cut_times", read_cut_times)
+        put(self, "cut_times", cut_times)
+        put(self, "bad_records", bad_records)
+        put(self, "repeated_key", repeated_key)
+        put(self, "left_out", left_out)
+        put(self, "left_out_of", left_out_of)
+        put(self, "timeless_row", timeless_row)
+
+
+class IngestStepResponseRenamed(Record):
+    """A column that took the values of another one of the file by its position: that name, and
+    the column (odfbuild)."""
+
+    __slots__ = ("name", "column")
+
+    name: str
+    column: str
+
+    def __init__(self, name: str, column: str) -> None:
+        put = object.__setattr__
+        put(self, "name", name)
+        put(self, "column", column)
+
+
+class IngestStepResponseRefused(Record):
+    """The file, or the definition of its source, is wrong: the code of the error, what it is,
+    why it is refused and what to do (odfbuild)."""
+
+    __slots__ = ("code", "message", "why", "fix")
+
+    code: str
+    message: str
+    why: str
+    fix: str
+
+    def __init__(self, *, code: str, message: str, why: str, fix: str) -> None:
+        put = object.__setattr__
+        put(self, "code", code)
+        put(self, "message", message)
+        put(self, "why", why)
+        put(self, "fix", fix)
+
+
+class IngestStepResponseInternalError(Record):
+    """The engine failed on the ingest (odfbuild)."""
+
+    __slots__ = ("message", "backtrace")
+
+    message: str
+    backtrace: str | None
+
+    def __init__(self, message: str, backtrace: str | None = None) -> None:
+        put = object.__setattr__
+        put(self, "message", message)
+        put(self, "backtrace", backtrace)
+
+
 RawQueryResponse: TypeAlias = (
     RawQueryResponseProgress
     | RawQueryResponseSuccess
@@ -886,3 +1128,8 @@ DeriveProvenanceResponse: TypeAlias = (
 
 StepResponse: TypeAlias = StepResponseSuccess | StepResponseInvalidQuery | StepResponseInternalError
 """The ways a step over the files of datasets can go."""
+
+IngestStepResponse: TypeAlias = (
+    IngestStepResponseSuccess | IngestStepResponseRefused | IngestStepResponseInternalError
+)
+"""The ways the ingest of a file of a source can go."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from odfbuild.odf.events import SetTransform, TransformSql
+from odfbuild.odf.events import SetPollingSource, SetTransform, TransformSql
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.project.opened import Opened
 from odfbuild.values import dataclass
@@ -21,14 +21,24 @@ class RebuildEngines:
     engine: "EnginesByName"
     placement: "Placement | None"
 
-    def prepare(self, alias: DatasetAlias, transform: SetTransform | None) -> None:
-        """Start what the rebuild of a dataset needs, which is nothing if it is done elsewhere."""
+    def prepare(
+        self,
+        alias: DatasetAlias,
+        transform: SetTransform | None,
+        source: SetPollingSource | None = None,
+    ) -> None:
+        """Start what the rebuild of a dataset needs, which is nothing if it is done elsewhere.
+
+        `source` is that of a root.
+        """
         query = None if transform is None else transform.transform
         placed = (
             self.placement is not None
             and isinstance(query, TransformSql)
             and self.placement.takes(alias, query)
         )
+        if self.placement is not None and query is None and source is not None:
+            placed = self.placement.takes_source(alias, source)
         if not placed:
             self.engine.prepare()
 

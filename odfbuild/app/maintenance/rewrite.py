@@ -14,6 +14,7 @@ from odfbuild.odf.events import DatasetKind, MetadataEvent
 from odfbuild.odf.identity import DatasetId, InvalidMultihashError, Multihash, sha3_256
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
+from odfbuild.planner.declared import polling_of
 from odfbuild.planner.maintenance.compaction import (
     ChainRewrite,
     Keep,
@@ -254,6 +255,7 @@ def _made_anew(
         engines.prepare(
             prepared.housekeeping.alias,
             prepared.on.transform if chain is None else chain.transform,
+            None if chain is None else polling_of(chain.declared),
         )
         if chain is not None and chain.transform is None:
             return CarriedOut(_read_anew(site, dataset, prepared, chain))

@@ -29,6 +29,7 @@ from odfbuild.app.plan.remote_inputs import (
 )
 from odfbuild.app.plan.rows import rows_of
 from odfbuild.app.plan.sources import Files, Links, linked_uses, look, with_foreseen
+from odfbuild.app.plan.step_placement import ingest_notes
 from odfbuild.errors import Diagnostic, Level, OdfBuildError, ProjectErrors
 from odfbuild.executors.engine.quick_columns import QuickColumns
 from odfbuild.executors.ingest.fetch.late_files import SkippedFiles
@@ -413,6 +414,7 @@ def _plan_of(
             *(() if against else unpinned_notes(project, plan)),
             *disabled_notes(project, loaded.declared, disabled),
             *(() if against else engine_notes(project, loaded.declared, plan)),
+            *(() if against else ingest_notes(project, loaded.declared, plan, renamed)),
             *files_notes(loaded.declared, passed),
             *_idle_moves(project, loaded.declared),
         ),

@@ -1,11 +1,11 @@
 """Sources of a project: which have news, which have to be asked, how much a step may bring."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from odfbuild.app.outside_use import refused
 from odfbuild.app.plan.cache import source_of
@@ -65,6 +65,9 @@ from odfbuild.state.memory.plans import LocalSource
 from odfbuild.state.memory.read_files import keep_clear, recall_clear
 from odfbuild.state.workspace import Workspace
 from odfbuild.values import dataclass
+
+if TYPE_CHECKING:
+    from odfbuild.executors.engine.context import StepPlacement
 
 _FEW = 8  # datasets, of which the files are sooner looked at than what was seen of all is read
 _SLICES = 10
@@ -291,12 +294,12 @@ def _is_settled(project: Opened, state: ChainState | None, fetch: FetchStep) -> 
 def planned_work(
     project: Opened,
     plan: Plan,
-    elsewhere: Callable[[DatasetAlias, TransformSql], bool] | None = None,
+    placement: "StepPlacement | None" = None,
 ) -> tuple[int, frozenset[str]]:
     """Return about how many bytes a plan will read, and the engines that its queries name.
 
     It is for the start of an engine.  Remote sources count as nothing, and so do derivatives that
-    only go on; `elsewhere` says whose steps are not carried out by the engines here.
+    only go on; `placement` says whose steps are not carried out by the engines here.
     """
     from odfbuild.executors.engine.registry import query_engines
 
@@ -310,19 +313,45 @@ def planned_work(
         elif (state := states.get(step.target)) is not None:
             transform = state.transform
             placed = (
-                elsewhere is not None
+                placement is not None
                 and transform is not None
                 and isinstance(transform.transform, TransformSql)
-                and elsewhere(step.target, transform.transform)
+                and placement.takes(step.target, transform.transform)
             )
-            engines |= query_engines(None if placed else transform, state.polling)
+            polling = None if _is_placed(placement, step, state.polling) else state.polling
+            engines |= query_engines(None if placed else transform, polling)
     size = sum(_bytes_of(project, step, states.get(step.target)) for step in plan.steps)
     return size, frozenset(engines)
 
 
-def merges(plan: Plan) -> bool:
-    """Tell whether a plan merges rows of sources."""
-    return any(isinstance(step.work, Ingest) for step in plan.steps)
+def _is_placed(
+    placement: "StepPlacement | None", step: Step, source: SetPollingSource | None
+) -> bool:
+    return (
+        placement is not None and source is not None and placement.takes_source(step.target, source)
+    )
+
+
+def merges(project: Opened, plan: Plan, placement: "StepPlacement | None" = None) -> bool:
+    """Tell whether a plan merges rows of sources here."""
+    targets = {step.target for step in plan.steps if isinstance(step.work, Ingest)}
+    if not targets or placement is None:
+        return bool(targets)
+    new = {
+        step.target: event
+        for step in plan.steps
+        if isinstance(step.work, Append)
+        for event in step.work.events
+        if isinstance(event, SetPollingSource)
+    }
+    names = project.workspace.names()
+    states = project.workspace.states({each: id for each, id in names.items() if each in targets})
+    known = {alias: state.polling for alias, state in states.items()}
+    sources = {**known, **new}
+    return not all(
+        (source := sources.get(each)) is not None and placement.takes_source(each, source)
+        for each in targets
+    )
 
 
 def _bytes_of(project: Opened, step: Step, state: ChainState | None) -> int:

@@ -9,7 +9,7 @@ from odfbuild.executors.data.frames import Frame, ReadAmount
 from odfbuild.executors.engine.protocol import Engine, TransformWork
 from odfbuild.host.permissions import UNLIMITED, Permissions
 from odfbuild.odf.chain.state import ChainState
-from odfbuild.odf.events import TransformSql
+from odfbuild.odf.events import SetPollingSource, TransformSql
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.state.workspace import Workspace
@@ -17,6 +17,7 @@ from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.executors.data.seal import Sealed
+    from odfbuild.executors.engine.messages.file_ingest import FileIngest, IngestedFile
     from odfbuild.odf.refs import DatasetAlias
     from odfbuild.planner.plan import Pull
 
@@ -38,6 +39,16 @@ class RemoteEngine(StepEngine, Protocol):
     def reads_store(self) -> bool: ...
 
 
+class RemoteIngest(Protocol):
+    """Reads and merges files of sources elsewhere; `reads_store` as in `RemoteEngine`."""
+
+    @property
+    def reads_store(self) -> bool: ...
+
+    def ingest(self, work: "FileIngest") -> "IngestedFile":
+        """Have a file read, and its rows merged."""
+
+
 class StepPlacement(Protocol):
     """Says which steps are carried out elsewhere."""
 
@@ -46,6 +57,14 @@ class StepPlacement(Protocol):
 
     def takes(self, target: "DatasetAlias", transform: TransformSql) -> bool:
         """Tell whether all steps of a dataset are carried out elsewhere, however large."""
+
+    def place_ingest(
+        self, target: "DatasetAlias", source: SetPollingSource, size: int
+    ) -> tuple[str, RemoteIngest] | None:
+        """Return the engine that reads new files of so many bytes; None if that is done here."""
+
+    def takes_source(self, target: "DatasetAlias", source: SetPollingSource) -> bool:
+        """Tell whether all files of a source are read and merged elsewhere, however large."""
 
     def cancel(self) -> None:
         """End all that runs elsewhere."""

@@ -295,6 +295,11 @@ class ReplayEngine(Protocol):
         """
 
 
+def offering(merged: Frame, rows: Frame) -> Frame:
+    """Return merged rows with what a query gave to the merge beside them."""
+    return replace(merged, offered=rows, cut=(*rows.cut, *merged.cut))
+
+
 def looks_back(request: IngestRequest) -> bool:
     """Tell whether a merge may read the history: for nothing but event times if they lack."""
     history = traits_of(request.merge).history

@@ -20,6 +20,7 @@ from odfbuild.executors.engine.protocol import (
     RawQueryWork,
     ReplayEngine,
     TransformWork,
+    offering,
 )
 from odfbuild.host.permissions import NotPermittedError
 from odfbuild.odf.events import MergeStrategy, Transform, TransformSql
@@ -178,7 +179,7 @@ class EnginesByName:
         if query is None or (self._merges_by_default and not self._is_other(query.engine)):
             return merger.ingest(request)
         rows = self._preprocess(request, request.source, query)
-        return _offering(merger.ingest(replace(self._merging(request), source=rows)), rows)
+        return offering(merger.ingest(replace(self._merging(request), source=rows)), rows)
 
     def ingest_together(
         self, request: IngestRequest, sources: Sequence[Frame]
@@ -188,7 +189,7 @@ class EnginesByName:
             return merger.ingest_together(request, sources)
         done = [self._preprocess(request, each, query) for each in sources]
         found = merger.ingest_together(self._merging(request), done)
-        return tuple(_offering(each, rows) for each, rows in zip(found, done, strict=True))
+        return tuple(offering(each, rows) for each, rows in zip(found, done, strict=True))
 
     def _preprocess(self, request: IngestRequest, source: Frame, query: TransformSql) -> Frame:
         work = RawQueryWork(source=source, query=query, staging=request.staging)
@@ -326,8 +327,3 @@ def query_engines(*definitions: object) -> frozenset[str]:
     """Return the engines that the queries of sources and transforms name; None has no query."""
     queries = (getattr(d, "preprocess", None) or getattr(d, "transform", None) for d in definitions)
     return frozenset(q.engine for q in queries if isinstance(q, TransformSql))
-
-
-def _offering(merged: Frame, rows: Frame) -> Frame:
-    """Return merged rows with what a query gave to the merge beside them."""
-    return replace(merged, offered=rows, cut=(*rows.cut, *merged.cut))

@@ -25,17 +25,17 @@ from odfbuild.executors.engine.context import Round, Site, gate_findings
 from odfbuild.executors.engine.cut_times import (
     check_added_keys,
     check_read_keys,
-    column_sources,
     times_cut,
 )
 from odfbuild.executors.engine.protocol import IngestRequest
-from odfbuild.executors.ingest.event_times import TimelessRows
 from odfbuild.executors.ingest.history import condense, history
 from odfbuild.executors.ingest.read.bad_rows_report import reported_notes
 from odfbuild.executors.ingest.read.notes import ReadNotes
 from odfbuild.executors.ingest.read.system_columns import renamed_columns
-from odfbuild.executors.ingest.recorded_keys import RecordedRows, left_out, recorded_keys
-from odfbuild.executors.ingest.repeated_keys import check_repeated_keys, keyless_rows
+from odfbuild.executors.ingest.reports.event_times import TimelessRows
+from odfbuild.executors.ingest.reports.merged import MergedRows, found_of
+from odfbuild.executors.ingest.reports.recorded_keys import RecordedRows, recorded_keys
+from odfbuild.executors.ingest.reports.repeated_keys import check_repeated_keys, keyless_rows
 from odfbuild.odf.chain.partial_inputs import PUSH_ID, is_partial, partial_state
 from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.chain.state import ChainState
@@ -46,7 +46,7 @@ from odfbuild.odf.events import (
     SetPollingSource,
     SourceState,
 )
-from odfbuild.odf.merge_strategies import key_of, only_adds, records_operations, skips_keys
+from odfbuild.odf.merge_strategies import key_of, only_adds, records_operations
 from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.odf.schema.columns import SchemaEvolutionError
 from odfbuild.odf.timestamp import Timestamp
@@ -72,7 +72,7 @@ class Intake:
     `goes_on` tells that another input follows without which this one does not count.
     `notes` is what the reader told beyond the rows, `found` are warnings of the file.  `noting`
     is stored with the state that has the rows before that becomes the head, or if there is none,
-    with the head.
+    with the head.  `place` is the engine that read and merged it, None if that was done here.
     """
 
     name: str
@@ -83,6 +83,7 @@ class Intake:
     found: tuple[Diagnostic, ...] = ()
     noting: "ReadingNote | None" = None
     goes_on: bool = False
+    place: str | None = None
 
 
 _OF_ROWS: Final = frozenset({"merge-input", NullValuesError.code, InvalidChangelogError.code})
@@ -124,15 +125,41 @@ def add(receiver: Receiver, intake: Intake, staging: Path) -> InputCommit:
     _check_as_read(receiver, intake)
     request = _request(receiver, intake.frame, staging)
     try:
-        done = _store(receiver, intake, receiver.site.engine.ingest(request), staging)
+        merged = receiver.site.engine.ingest(request)
+        done = _store(receiver, intake, _found(receiver, intake, merged), staging)
     except EngineError as error:
-        _say_where(error, intake.name)
+        say_where(error, intake.name)
         raise
     condense(receiver.site, receiver.dataset, done.state, request)
     return done
 
 
-def _say_where(error: EngineError, name: str) -> None:
+def add_merged(
+    receiver: Receiver, intake: Intake, merged: MergedRows, staging: Path
+) -> InputCommit:
+    """Commit an input that was read and merged elsewhere, as `add` does."""
+    try:
+        return _store(receiver, intake, merged, staging)
+    except EngineError as error:
+        say_where(error, intake.name)
+        raise
+
+
+def _found(receiver: Receiver, intake: Intake, merged: Frame) -> MergedRows:
+    """Return the rows that a merge made of an input, with what is found of them."""
+    assert intake.frame is not None  # noqa: S101 - it was merged
+    source = receiver.source
+    return found_of(
+        intake.frame,
+        merged,
+        merge=source.merge,
+        preprocess=source.preprocess,
+        event_time=receiver.state.vocab.event_time_column,
+        name=intake.name,
+    )
+
+
+def say_where(error: EngineError, name: str) -> None:
     """Name the input with whose rows something is wrong; a query has its own place in `what`."""
     if error.code in _OF_ROWS:
         error.what = f"{error.what}, in {name}"
@@ -154,17 +181,19 @@ def add_together(
     merged = receiver.site.engine.ingest_together(request, frames)
     for intake, rows in zip(intakes, merged, strict=True):
         _check_as_read(receiver, intake)
-        added = _store(receiver, intake, rows, staging)
+        added = _store(receiver, intake, _found(receiver, intake, rows), staging)
         receiver = replace(receiver, state=added.state)
         yield added
     condense(receiver.site, receiver.dataset, receiver.state, request)
 
 
-def _store(receiver: Receiver, intake: Intake, merged: Frame | None, staging: Path) -> InputCommit:
+def _store(
+    receiver: Receiver, intake: Intake, merged: MergedRows | None, staging: Path
+) -> InputCommit:
     """Commit what the engine made of an input."""
     state = receiver.state
-    repeated = () if merged is None else _repeated_key_notes(receiver, intake, merged)
-    sealed = None if merged is None else _slice(receiver, intake, merged, staging)
+    repeated = () if merged is None else _repeated_key_notes(receiver, merged)
+    sealed = None if merged is None else _slice(receiver, intake, merged.rows, staging)
     cut = () if sealed is None else sealed.cut
     check_added_keys(receiver.source.merge, cut, intake.name)
     if sealed is not None and records_operations(receiver.source.merge):
@@ -172,9 +201,9 @@ def _store(receiver: Receiver, intake: Intake, merged: Frame | None, staging: Pa
     events = _events(receiver, sealed, intake)
     recorded = () if merged is None else _recorded_key_notes(receiver, intake, merged)
     recorded = tuple(each for each in recorded if events or each.level is Level.WARNING)
-    keyless = () if merged is None else keyless_rows(receiver.source.merge, merged, intake.name)
+    keyless = () if merged is None else _keyless(receiver, intake, merged)
     timeless = () if merged is None else _timeless(receiver, intake, merged, events)
-    renamed = _renamed_column_notes(receiver, intake) if events else ()
+    renamed = _renamed_column_notes(receiver, intake, merged) if events else ()
     found = gate_findings(receiver.site, receiver.dataset.id, receiver.state, sealed, intake.name)
     with reported_notes(
         intake.notes,
@@ -206,7 +235,8 @@ def _store(receiver: Receiver, intake: Intake, merged: Frame | None, staging: Pa
     if not events and not noted:
         return InputCommit(state, None)
     rows = 0 if sealed is None else sealed.records
-    return InputCommit(state, Round(intake.name, len(events), rows, noted, head=head))
+    done = Round(intake.name, len(events), rows, noted, head=head, place=intake.place)
+    return InputCommit(state, done)
 
 
 def _check_as_read(receiver: Receiver, intake: Intake) -> None:
@@ -217,26 +247,20 @@ def _check_as_read(receiver: Receiver, intake: Intake) -> None:
     check_read_keys(source.merge, source.preprocess, intake.frame.schema, cut, intake.name)
 
 
-def _repeated_key_notes(
-    receiver: Receiver, intake: Intake, merged: Frame
-) -> tuple[Diagnostic, ...]:
+def _repeated_key_notes(receiver: Receiver, merged: MergedRows) -> tuple[Diagnostic, ...]:
     """Return what to tell of keys that an input holds several times.  Raises RepeatedKeyError."""
-    source = receiver.source
-    as_read = intake.frame if source.preprocess is None else None
-    wanted = receiver.options.repeated_keys
-    return check_repeated_keys(source.merge, merged, as_read, intake.name, wanted)
+    return check_repeated_keys(merged.findings.repeated, receiver.options.repeated_keys)
+
+
+def _keyless(receiver: Receiver, intake: Intake, merged: MergedRows) -> tuple[Diagnostic, ...]:
+    return keyless_rows(receiver.source.merge, merged.rows, intake.name)
 
 
 def _recorded_key_notes(
-    receiver: Receiver, intake: Intake, merged: Frame
+    receiver: Receiver, intake: Intake, merged: MergedRows
 ) -> tuple[Diagnostic, ...]:
     """Return what to report of rows that were left out, as their keys are recorded."""
-    merge, offered = receiver.source.merge, merged.offered or intake.frame
-    if not skips_keys(merge) or offered is None:
-        return ()
-    if receiver.source.preprocess is not None and (merged.offered or merged.left_out) is None:
-        return ()
-    found = left_out(offered, merged, key_of(merge))
+    merge, found = receiver.source.merge, merged.findings.left_out
     in_force = schema_in_force(receiver.state)
     if found is None:
         return ()
@@ -250,37 +274,29 @@ def _recorded_key_notes(
 
 
 def _timeless(
-    receiver: Receiver, intake: Intake, merged: Frame, events: Sequence[MetadataEvent]
+    receiver: Receiver, intake: Intake, merged: MergedRows, events: Sequence[MetadataEvent]
 ) -> tuple[Diagnostic, ...]:
     """Return what to report of rows without an event time, where the input has a column of it."""
     column = receiver.state.vocab.event_time_column
-    found = TimelessRows.among(merged, column)
-    if found is None or not _gives(receiver.source, column, intake.frame):
+    found = TimelessRows.among(merged.rows, column) if merged.findings.gives_time else None
+    if found is None:
         return ()
     marks = [each.new_watermark for each in events if isinstance(each, AddData)]
     whose = "this run" if intake.event_time == receiver.now else "the source"
-    as_read = intake.frame if receiver.source.preprocess is None else None
+    number = merged.findings.timeless_row
     time = f"{intake.event_time}, the time of {whose}"
-    return (found.report(intake.name, as_read, time, marks[-1] if marks else None),)
+    return (found.report(intake.name, number, time, marks[-1] if marks else None),)
 
 
-def _renamed_column_notes(receiver: Receiver, intake: Intake) -> tuple[Diagnostic, ...]:
+def _renamed_column_notes(
+    receiver: Receiver, intake: Intake, merged: MergedRows | None
+) -> tuple[Diagnostic, ...]:
     """Return what to report of columns that are called as system columns are."""
-    if intake.frame is None or _declares(receiver.source):
+    if merged is None or _declares(receiver.source):
         return ()
     state, merge = receiver.state, receiver.source.merge
-    known, names = schema_in_force(state), intake.frame.schema.names
+    known, names = schema_in_force(state), merged.findings.columns
     return tuple(renamed_columns(names, state.vocab, merge, known, intake.name))
-
-
-def _gives(source: Source, column: str, read: Frame | None) -> bool:
-    """Tell whether a source gives a column, which rows may have of the history as well."""
-    if read is None:
-        return False
-    if source.preprocess is None:
-        return column in read.schema.names
-    made = column_sources(source.preprocess, read.schema)
-    return made is None or column in made
 
 
 def retires(source: Source) -> bool:
@@ -323,7 +339,7 @@ def _seal_rows(receiver: Receiver, intake: Intake, merged: Frame, staging: Path)
         into=staging / "slice.parquet",
         retires=retires(receiver.source),
         slice_rows=receiver.site.slice_rows,
-        spread=receiver.site.engine.spread,
+        spread=None if intake.place is not None else receiver.site.engine.spread,
     )
 
 

@@ -14,13 +14,22 @@ its own, in its own order.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from odfbuild.errors import Diagnostic, EngineError, InternalError, Level, OdfBuildError
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.context import EMPTY_INPUT, InputNotes, Round, Site
 from odfbuild.executors.ingest.cache_forever import is_cached_forever
-from odfbuild.executors.ingest.commit import InputCommit, Intake, Receiver, add, add_together
+from odfbuild.executors.ingest.commit import (
+    InputCommit,
+    Intake,
+    Receiver,
+    add,
+    add_merged,
+    add_together,
+    say_where,
+)
+from odfbuild.executors.ingest.elsewhere.source_placement import SourcePlacement
 from odfbuild.executors.ingest.fetch.download import sweep
 from odfbuild.executors.ingest.fetch.late_files import SourceFiles
 from odfbuild.executors.ingest.fetch.local import SOURCE_NAME
@@ -31,6 +40,7 @@ from odfbuild.executors.ingest.prepare import PipeError, Surroundings, prepare
 from odfbuild.executors.ingest.read.column_policy import read_columns
 from odfbuild.executors.process.interrupt import Enough, StoppedError
 from odfbuild.odf.chain.partial_inputs import is_partial
+from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.events import (
     FetchStepFilesGlob,
     SetPollingSource,
@@ -46,6 +56,10 @@ from odfbuild.state.disabled import DisabledSourceError, is_disabled
 from odfbuild.state.partial_inputs import in_part
 from odfbuild.texts.redaction import hiding
 from odfbuild.values import dataclass
+
+if TYPE_CHECKING:
+    from odfbuild.executors.engine.context import RemoteIngest
+    from odfbuild.executors.ingest.fetch.late_files import ReadingNote
 
 MOST_FILES: Final = 256
 MOST_BYTES: Final = 16 << 20
@@ -102,6 +116,7 @@ class _Polling:
     source: SetPollingSource
     folder: Path
     files: SourceFiles
+    placement: SourcePlacement
 
     @property
     def known(self) -> SourceState | None:
@@ -124,6 +139,7 @@ def ingest(
     """
     files = SourceFiles(site.workspace, dataset, site.project_dir)
     folder = site.workspace.cache / "fetch" / dataset.id.multibase
+    placement = SourcePlacement(site, dataset)
     more, one_by_one, lost = True, False, 0
     reread: list[list[Path]] | None = None
     while more:
@@ -143,7 +159,13 @@ def ingest(
             now=max(site.clock(), state.system_time),
             options=options,
         )
-        polling = _Polling(receiver=receiver, source=state.polling, folder=folder, files=files)
+        polling = _Polling(
+            receiver=receiver,
+            source=state.polling,
+            folder=folder,
+            files=files,
+            placement=placement,
+        )
         together = not one_by_one and goes_together(state.polling)
         if reread is None:
             reread = files.reread(
@@ -230,8 +252,7 @@ def _reread(polling: _Polling, paths: list[Path], done: Callable[[Round], None])
             )
             beside = replace(polling, receiver=replace(receiver, dataset=aside, state=state))
             with receiver.site.workspace.staging() as staging:
-                intake = replace(_intake(beside, fetched, staging), goes_on=path != paths[-1])
-                added = add(beside.receiver, intake, staging)
+                added = _added(beside, fetched, staging, goes_on=path != paths[-1])
             state = added.state
             rounds += () if added.round is None else (added.round,)
         receiver.dataset.follow(aside, receiver.state)
@@ -288,8 +309,11 @@ def _take_in_file(
     together: bool,
 ) -> Fetched:
     receiver = polling.receiver
+    if not together or _place(polling, fetched) is not None:
+        _took(_added(polling, fetched, staging), done)
+        return fetched
     first = _intake(polling, fetched, staging)
-    following = _following(polling, fetched, first, staging) if together else []
+    following = _following(polling, fetched, first, staging)
     if not following:
         _took(add(receiver, first, staging), done)
         return fetched
@@ -342,10 +366,66 @@ def _following(
     return found
 
 
+def _place(polling: _Polling, fetched: Fetched) -> "tuple[str, RemoteIngest] | None":
+    """Return the engine elsewhere that reads and merges a file; None if that is done here."""
+    if fetched.is_empty:
+        return None
+    return polling.placement.place(polling.source, polling.known, fetched.path)
+
+
+def _added(
+    polling: _Polling, fetched: Fetched, staging: Path, *, goes_on: bool = False
+) -> InputCommit:
+    """Read, merge and commit a file, here or elsewhere."""
+    receiver, placed = polling.receiver, _place(polling, fetched)
+    if placed is None:
+        intake = replace(_intake(polling, fetched, staging), goes_on=goes_on)
+        return add(receiver, intake, staging)
+    from odfbuild.executors.ingest.elsewhere.placed import ingest_elsewhere
+
+    source, (place, engine) = polling.source, placed
+    noting, found = _noting(polling, fetched), list[Diagnostic]()
+    path = _prepared(polling, fetched, staging, found)
+    try:
+        done = ingest_elsewhere(receiver, engine, path, fetched.name, staging)
+    except EngineError as error:
+        say_where(error, fetched.name)
+        raise
+    if not done.read_rows:
+        size = path.stat().st_size
+        found += _of_no_row(source, fetched.name, size, receiver.options.empty)
+    intake = Intake(
+        name=fetched.name,
+        frame=None,
+        event_time=fetched.event_time or receiver.now,
+        state=fetched.state,
+        notes=done.notes,
+        found=tuple(found),
+        noting=noting,
+        goes_on=goes_on,
+        place=place,
+    )
+    if done.merged is None:
+        return add(receiver, intake, staging)
+    return add_merged(receiver, intake, done.merged, staging)
+
+
+def _noting(polling: _Polling, fetched: Fetched) -> "ReadingNote | None":
+    globs = isinstance(polling.source.fetch, FetchStepFilesGlob)
+    return polling.files.begin(fetched.path) if globs else None
+
+
+def _prepared(polling: _Polling, fetched: Fetched, staging: Path, found: list[Diagnostic]) -> Path:
+    """Return a file as it is read, decompressed and piped; `found` takes warnings of it."""
+    site, name = polling.receiver.site, fetched.name
+    around = Surroundings(site.project_dir, site.env, site.permissions, (site.workspace.root,))
+    steps = polling.source.prepare or ()
+    return prepare(steps, fetched.path, staging, name=name, around=around, found=found)
+
+
 def _intake(polling: _Polling, fetched: Fetched, staging: Path) -> Intake:
     source, receiver = polling.source, polling.receiver
-    globs = isinstance(source.fetch, FetchStepFilesGlob)
-    noting = polling.files.begin(fetched.path) if globs else None
+    noting = _noting(polling, fetched)
     if fetched.is_empty:
         return Intake(
             name=fetched.name,
@@ -355,17 +435,16 @@ def _intake(polling: _Polling, fetched: Fetched, staging: Path) -> Intake:
             noting=noting,
         )
     site = receiver.site
-    around = Surroundings(site.project_dir, site.env, site.permissions, (site.workspace.root,))
     name, found = fetched.name, list[Diagnostic]()
-    steps = source.prepare or ()
-    path = prepare(steps, fetched.path, staging, name=name, around=around, found=found)
+    path = _prepared(polling, fetched, staging, found)
     frame, notes = read_columns(
         source.read,
         path,
         staging=staging,
         name=fetched.name,
         options=receiver.options,
-        state=receiver.state,
+        in_force=schema_in_force(receiver.state),
+        vocab=receiver.state.vocab,
         held=site.engine.held(source.merge, source.preprocess),
     )
     if frame is None or not frame.rows:

@@ -204,6 +204,14 @@ UNIONS: Final[Mapping[str, Union]] = {
             messages.StepResponseInternalError,
         ),
     ),
+    "IngestStepResponse": Union(
+        ("Success", "Refused", "InternalError"),
+        (
+            messages.IngestStepResponseSuccess,
+            messages.IngestStepResponseRefused,
+            messages.IngestStepResponseInternalError,
+        ),
+    ),
 }
 
 TABLES: Final[Mapping[type[Record], Table]] = {
@@ -880,6 +888,69 @@ TABLES: Final[Mapping[type[Record], Table]] = {
     ),
     messages.StepResponseInvalidQuery: Table((Slot("message", "message", 0, "text"),)),
     messages.StepResponseInternalError: Table(
+        (
+            Slot("message", "message", 0, "text"),
+            Slot("backtrace", "backtrace", 1, "text", optional=True),
+        )
+    ),
+    messages.IngestStepRequest: Table(
+        (
+            Slot("name", "name", 0, "text"),
+            Slot("vocab", "vocab", 1, "table", events.DatasetVocabulary),
+            Slot("read", "read", 2, "union", "ReadStep"),
+            Slot("preprocess", "preprocess", 4, "union", "Transform", optional=True),
+            Slot("merge", "merge", 6, "union", "MergeStrategy"),
+            Slot("engine", "engine", 8, "text"),
+            Slot("version", "version", 9, "text", optional=True),
+            Slot("reader", "reader", 10, "text"),
+            Slot("schema", "schema", 11, "table", events.DataSchema, optional=True),
+            Slot("columns", "columns", 12, "text", optional=True),
+            Slot("diverts_bad_rows", "divertsBadRows", 13, "bool"),
+            Slot("max_bad_rows", "maxBadRows", 14, "u64", optional=True),
+            Slot("max_bad_percent", "maxBadPercent", 15, "u64", optional=True),
+            Slot("data_path", "dataPath", 16, "text"),
+            Slot("prev_data_paths", "prevDataPaths", 17, "texts"),
+            Slot("new_data_path", "newDataPath", 18, "text"),
+            Slot("new_bad_rows_path", "newBadRowsPath", 19, "text"),
+            Slot("new_left_out_path", "newLeftOutPath", 20, "text"),
+        )
+    ),
+    messages.IngestStepResponseRoot: Table(
+        (Slot("value", "value", 0, "union", "IngestStepResponse"),), transparent=True
+    ),
+    messages.IngestStepResponseSuccess: Table(
+        (
+            Slot("read_records", "readRecords", 0, "u64", optional=True),
+            Slot("num_records", "numRecords", 1, "u64"),
+            Slot("columns", "columns", 2, "texts"),
+            Slot("gives_event_time", "givesEventTime", 3, "bool"),
+            Slot("added_columns", "addedColumns", 4, "table", events.DataSchema),
+            Slot("grown_columns", "grownColumns", 5, "table", events.DataSchema),
+            Slot("missing_columns", "missingColumns", 6, "texts"),
+            Slot(
+                "renamed_columns", "renamedColumns", 7, "tables", messages.IngestStepResponseRenamed
+            ),
+            Slot("read_cut_times", "readCutTimes", 8, "tables", messages.StepResponseCutTime),
+            Slot("cut_times", "cutTimes", 9, "tables", messages.StepResponseCutTime),
+            Slot("bad_records", "badRecords", 10, "u64"),
+            Slot("repeated_key", "repeatedKey", 11, "text", optional=True),
+            Slot("left_out", "leftOut", 12, "u64", optional=True),
+            Slot("left_out_of", "leftOutOf", 13, "u64", optional=True),
+            Slot("timeless_row", "timelessRow", 14, "u64", optional=True),
+        )
+    ),
+    messages.IngestStepResponseRenamed: Table(
+        (Slot("name", "name", 0, "text"), Slot("column", "column", 1, "text"))
+    ),
+    messages.IngestStepResponseRefused: Table(
+        (
+            Slot("code", "code", 0, "text"),
+            Slot("message", "message", 1, "text"),
+            Slot("why", "why", 2, "text"),
+            Slot("fix", "fix", 3, "text"),
+        )
+    ),
+    messages.IngestStepResponseInternalError: Table(
         (
             Slot("message", "message", 0, "text"),
             Slot("backtrace", "backtrace", 1, "text", optional=True),

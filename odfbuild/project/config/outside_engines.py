@@ -1,10 +1,11 @@
 """Engines elsewhere: the `engines` setting, by the names that queries have for them."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from odfbuild.errors import SourceSpan
+from odfbuild.odf.events import Transform, TransformSql
 from odfbuild.project.config.engines import ENGINES, MERGERS
 from odfbuild.project.config.quantities import parse_lag, parse_size
 from odfbuild.project.config.repositories import is_store, problem_of_store
@@ -78,6 +79,23 @@ class OutsideEngine:
     mounted: str | None = None
     limit: float = _LIMIT
     span: SourceSpan | None = None
+
+    def runs_query(self, query: Transform | None) -> bool:
+        """Tell whether an engine for jobs can run the query of a source, if that has one."""
+        return query is None or (
+            isinstance(query, TransformSql) and query.engine.lower() == self.engine
+        )
+
+    def why_ingest(self, tags: Collection[str], size: int) -> str | None:
+        """Return in words why it reads new files of so many bytes; None if it does not."""
+        if self.steps is None:
+            return None
+        tag = next((each for each in self.steps.tags if each in tags), None)
+        if tag is not None:
+            return f"the tag {tag!r}"
+        if self.steps.least is None or size < self.steps.least:
+            return None
+        return f"{size:,} bytes, from {self.steps.least:,} on"
 
 
 def read_engines(reading: SettingsReader, value: Value) -> Mapping[str, OutsideEngine]:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfbuild.executors.data.frames import Frame
-from odfbuild.executors.ingest.event_times import TimelessRows
+from odfbuild.executors.ingest.reports.event_times import TimelessRows
 from odfbuild.odf.timestamp import Timestamp
 from tests.support.engines import FakeEngine
 from tests.support.process.inside import Inside, lay_out
@@ -108,6 +108,6 @@ def test_the_count_and_the_first_row_are_those_of_the_input(there: list[bool]) -
     found = TimelessRows.among(Frame.of(merged), "t")
     assert (found is None) == all(there)
     if found is not None:
-        what = found.report("a.csv", source, "a time", NOW).what
+        what = found.report("a.csv", found.number_in(source), "a time", NOW).what
         assert what.startswith(f"{there.count(False)} of {len(there)} row")
         assert f"first row {there.index(False) + 1}: given a time" in what

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfbuild.executors.data.frames import Frame
-from odfbuild.executors.ingest.recorded_keys import left_out
+from odfbuild.executors.ingest.reports.recorded_keys import left_out
 from tests.support.engines import FakeEngine
 from tests.support.process.inside import Inside, lay_out
 from tests.support.projects.texts import GOOD, root

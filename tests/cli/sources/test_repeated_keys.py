@@ -9,7 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from odfbuild.executors.data.frames import Frame
-from odfbuild.executors.ingest.repeated_keys import RepeatedKeyError, check_repeated_keys
+from odfbuild.executors.ingest.reports.repeated_keys import (
+    RepeatedKeyError,
+    check_repeated_keys,
+    repeated_key,
+)
 from odfbuild.odf.events import MergeStrategyAppend, MergeStrategyLedger, MergeStrategyUpsertStream
 from odfbuild.planner.plan.policy import RepeatedKeys
 from tests.support.engines import FakeEngine
@@ -93,7 +97,8 @@ def test_what_is_told_is_what_a_count_tells(
     counts = Counter(row for row in rows if None not in row)  # -0.0 == 0.0, as in a merge
     several = [row for row in counts if counts[row] > 1]
     ledger = MergeStrategyLedger(primary_key=names)
-    told = check_repeated_keys(ledger, frame, frame, "f", RepeatedKeys.WARN)
+    said = repeated_key(ledger, frame, frame, "f")
+    told = check_repeated_keys(said, RepeatedKeys.WARN)
     assert bool(told) == bool(several)
     for each in told:
         first = several[0]
@@ -103,6 +108,6 @@ def test_what_is_told_is_what_a_count_tells(
         assert (f"in f (rows {rows.index(first) + 1}, " in each.what) is (first[2] == 0)
         assert (f"and {len(several) - 1} more keys" in each.what) == (len(several) > 1)
         with pytest.raises(RepeatedKeyError):
-            check_repeated_keys(ledger, frame, frame, "f", RepeatedKeys.REFUSE)
+            check_repeated_keys(said, RepeatedKeys.REFUSE)
     for other in (MergeStrategyAppend(), MergeStrategyUpsertStream(primary_key=names)):
-        assert check_repeated_keys(other, frame, frame, "f", RepeatedKeys.REFUSE) == ()
+        assert repeated_key(other, frame, frame, "f") is None

@@ -35,12 +35,13 @@ def run(
     from odfbuild.executors.engine.contract.job.run import run_job
     from odfbuild.executors.engine.contract.job.step_process import step_answer
     from odfbuild.executors.engine.contract.workers import Worker
+    from odfbuild.executors.ingest.elsewhere.worker import COMMAND
 
     memory = heap(memory)
 
     def carried_out(asked: JobRequest) -> Answer:
         with TemporaryDirectory(prefix="odfbuild-engine-", ignore_cleanup_errors=True) as folder:
-            return step_answer(Worker(Path(folder), memory), asked)
+            return step_answer(Worker(Path(folder), memory, COMMAND), asked)
 
     place, name = place_of(request)
     ran = run_job(place, name, carried_out)

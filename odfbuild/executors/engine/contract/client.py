@@ -7,7 +7,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from odfbuild.errors import EngineFailedError, InvalidQueryError, ProtocolError, StateError
+from odfbuild.errors import (
+    EngineError,
+    EngineFailedError,
+    InvalidQueryError,
+    ProtocolError,
+    StateError,
+)
 from odfbuild.executors.engine.analysis import UnofferedQuestionError
 from odfbuild.executors.engine.contract.envelope import MOST_BYTES, SERVICE, packed, unpacked
 from odfbuild.executors.engine.contract.folders import Request
@@ -42,6 +48,14 @@ _OFFERED: Final = {
     ),
 }
 """Operations that the specification has no messages for: what an engine lacks, what is left."""
+_MOST_LINES: Final = 20
+_REFUSED_INPUTS: Final = frozenset(
+    (
+        *("invalid-source", "unsupported-read", "damaged-archive", "invalid-query"),
+        *("merge-input", "fine-key", "invalid-changelog", "null-values"),
+    )
+)
+"""Codes of errors that are about an input, or the definition of its source."""
 _PROGRESS: Final = (msg.RawQueryResponseProgress, msg.TransformResponseProgress)
 
 
@@ -142,6 +156,8 @@ class EngineClient(ABC):
         """Return an answer if it is a Success; raise what another one says."""
         if isinstance(answer, SUCCESSES):
             return answer
+        if isinstance(answer, msg.IngestStepResponseRefused):
+            raise _refusal(answer)
         if isinstance(answer, INVALID_QUERIES):
             raise InvalidQueryError(
                 what=f"the engine {self._engine.name} refuses the query: {said(answer.message)}",
@@ -265,6 +281,20 @@ def _target(address: str) -> str:
     except ValueError:
         return f"dns:///{address}"
     return f"ipv{version}:{host}:{port}"
+
+
+def _refusal(answer: msg.IngestStepResponseRefused) -> EngineError:
+    """Return the error for an input that was refused, under its code if an ingest has such."""
+    kind = InvalidQueryError if answer.code == InvalidQueryError.code else EngineError
+    error = kind(what=_lines(answer.message), why=said(answer.why), fix=said(answer.fix))
+    if answer.code in _REFUSED_INPUTS:
+        error.__dict__["code"] = answer.code  # that of the class is for none alone
+    return error
+
+
+def _lines(text: str) -> str:
+    """Return what an engine says, of which each line is as `said` shows it."""
+    return "\n".join(map(said, text.splitlines()[:_MOST_LINES]))
 
 
 def said(text: str) -> str:

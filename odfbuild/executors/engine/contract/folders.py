@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 from odfbuild.errors import ProtocolError
 from odfbuild.odf.messages import (
     DeriveProvenanceRequest,
+    IngestStepRequest,
     RawQueryRequest,
     StepRequest,
     TransformRequest,
@@ -21,6 +22,7 @@ Request: TypeAlias = (
     RawQueryRequest
     | TransformRequest
     | StepRequest
+    | IngestStepRequest
     | ValidateQueryRequest
     | DeriveProvenanceRequest
 )
@@ -113,6 +115,9 @@ def files_read(request: Request) -> Iterator[str]:
     if isinstance(request, StepRequest):
         yield from _files_of_datasets(request)
         return
+    if isinstance(request, IngestStepRequest):
+        yield from (request.data_path, *request.prev_data_paths)
+        return
     if isinstance(request, DeriveProvenanceRequest):
         yield from _files_of_question(request)
         return
@@ -129,6 +134,13 @@ def files_written(request: Request) -> Iterator[str]:
         return
     if isinstance(request, RawQueryRequest):
         yield request.output_data_path
+        return
+    if isinstance(request, IngestStepRequest):
+        yield from (
+            request.new_data_path,
+            request.new_bad_rows_path,
+            request.new_left_out_path,
+        )
         return
     if request.new_checkpoint_path is not None:
         yield request.new_checkpoint_path
@@ -167,6 +179,15 @@ def with_files(
         )
     if isinstance(request, StepRequest):
         return _step_with_files(request, read, written)
+    if isinstance(request, IngestStepRequest):
+        return replace(
+            request,
+            data_path=read(request.data_path),
+            prev_data_paths=tuple(map(read, request.prev_data_paths)),
+            new_data_path=written(request.new_data_path),
+            new_bad_rows_path=written(request.new_bad_rows_path),
+            new_left_out_path=written(request.new_left_out_path),
+        )
     if isinstance(request, DeriveProvenanceRequest):
         return _question_with_files(request, read)
     inputs = tuple(

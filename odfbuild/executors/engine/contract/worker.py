@@ -9,19 +9,29 @@ import ctypes
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 import pyarrow as pa
 
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.messages import EngineOperations, answered
+from odfbuild.executors.engine.messages.file_ingest import FileIngests
 from odfbuild.executors.engine.messages.provenance import MessageEngine
-from odfbuild.executors.engine.protocol import Inputs, RawQueryWork, TransformWork
+from odfbuild.executors.engine.protocol import (
+    IngestRequest,
+    Inputs,
+    RawQueryWork,
+    TransformWork,
+    offering,
+)
 from odfbuild.host.frames import framed, read_frame
 from odfbuild.host.json_text import parse_json
+from odfbuild.odf.events import MergeStrategy, Transform
+from odfbuild.project.config.engines import DEFAULT_ENGINE
 
 _DIE_WITH_PARENT: Final = 1  # of prctl
 
@@ -33,6 +43,14 @@ class LocalEngine(MessageEngine, Protocol):
     """What a worker asks of an engine of ours."""
 
     def close(self) -> None: ...
+
+
+class LocalMerger(Protocol):
+    """What a worker asks of what merges rows of sources."""
+
+    def held(self, merge: MergeStrategy, preprocess: Transform | None, /) -> int: ...
+
+    def ingest(self, request: IngestRequest) -> Frame: ...
 
 
 class LocalEngines:
@@ -57,9 +75,29 @@ class LocalEngines:
     def results(self, work: TransformWork, many: Sequence[Inputs]) -> Sequence[pa.Table]:
         return self._of(work.query.transform.engine).results(work, many)
 
+    def held_of(self, engine: str, merge: MergeStrategy, preprocess: Transform | None) -> int:
+        """Return how many bytes of rows of a source an engine takes in memory; see `Engine`."""
+        return self._merger(engine).held(merge, preprocess)
+
+    def merged(self, engine: str, request: IngestRequest) -> Frame:
+        """Preprocess and merge rows of a source with an engine; see `Engine.ingest`."""
+        merger, query = self._merger(engine), request.preprocess
+        if query is None or engine == DEFAULT_ENGINE:
+            return merger.ingest(request)
+        work = RawQueryWork(source=request.source, query=query, staging=request.staging)
+        rows = self.raw_query(work)
+        return offering(merger.ingest(replace(request, source=rows)), rows)
+
     def close(self) -> None:
         for each in self._opened.values():
             each.close()
+
+    def _merger(self, engine: str) -> LocalMerger:
+        if engine == DEFAULT_ENGINE:
+            return cast("LocalMerger", self._of(engine))
+        from odfbuild.executors.engine.datafusion.merging import ArrowMerger
+
+        return ArrowMerger()
 
     def _of(self, name: str) -> LocalEngine:
         """Return an engine that `ENGINES` has, which whoever asks has looked up."""
@@ -77,8 +115,11 @@ class LocalEngines:
         return SparkEngine(self._cache, memory=self._memory)
 
 
-def main() -> None:
-    """Answer until the standard input ends, and no longer than who started it."""
+def main(ingests: "Callable[[LocalEngines], FileIngests] | None" = None) -> None:
+    """Answer until the standard input ends, and no longer than who started it.
+
+    `ingests` gives what reads files of sources, None where that is not done.
+    """
     asked = parse_json(sys.argv[1])
     _end_with_parent(int(asked["parent"]))
     for each in (signal.SIGINT, signal.SIGTERM):
@@ -88,7 +129,8 @@ def main() -> None:
     with ExitStack() as ending, answers:
         engines = LocalEngines(Path(asked["cache"]), asked["memory"])
         ending.callback(engines.close)
-        operations = EngineOperations(engines, Path(asked["staging"]))
+        reading = None if ingests is None else ingests(engines)
+        operations = EngineOperations(engines, Path(asked["staging"]), reading)
         while (frame := read_frame(sys.stdin.buffer)) is not None:
             method, _, message = frame.partition(b"\0")
             answers.write(framed(answered(operations, method.decode(), message)))

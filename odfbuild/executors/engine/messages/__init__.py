@@ -16,9 +16,10 @@ from shutil import copyfile
 from tempfile import TemporaryDirectory
 from typing import Any, Final, Protocol, TypeVar
 
-from odfbuild.errors import EngineFailedError, InvalidQueryError, OdfBuildError
+from odfbuild.errors import EngineFailedError, InvalidQueryError, OdfBuildError, StateError
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.messages.dataset_step import run_dataset_step
+from odfbuild.executors.engine.messages.file_ingest import FileIngests
 from odfbuild.executors.engine.messages.provenance import MessageEngine, derived
 from odfbuild.executors.engine.messages.state import BadCheckpointError, read_state, write_state
 from odfbuild.executors.engine.messages.step import run_step
@@ -68,6 +69,9 @@ class Operations(Protocol):
     def execute_step(self, request: msg.StepRequest) -> msg.StepResponse:
         """Run one step over the files of its datasets, and of those only what it needs."""
 
+    def execute_ingest(self, request: msg.IngestStepRequest) -> msg.IngestStepResponse:
+        """Read a file of a source, and merge its rows with those of its dataset."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Method:
@@ -103,6 +107,11 @@ METHODS: Final[Mapping[str, _Method]] = {
     "ExecuteStep": _Method(
         msg.StepRequest, msg.StepResponseRoot, lambda to, each: to.execute_step(each)
     ),
+    "ExecuteIngest": _Method(
+        msg.IngestStepRequest,
+        msg.IngestStepResponseRoot,
+        lambda to, each: to.execute_ingest(each),
+    ),
 }
 """The operations by name; the first two are those of the reference."""
 
@@ -111,6 +120,7 @@ SUCCESSES: Final = (
     msg.RawQueryResponseSuccess,
     msg.TransformResponseSuccess,
     msg.StepResponseSuccess,
+    msg.IngestStepResponseSuccess,
     msg.ValidateQueryResponseSuccess,
     msg.DeriveProvenanceResponseSuccess,
 )
@@ -119,14 +129,16 @@ INVALID_QUERIES: Final = (
     msg.RawQueryResponseInvalidQuery,
     msg.TransformResponseInvalidQuery,
     msg.StepResponseInvalidQuery,
+    msg.IngestStepResponseRefused,
     msg.ValidateQueryResponseInvalidQuery,
     msg.DeriveProvenanceResponseInvalidQuery,
 )
-"""Answers of such operations: the query is wrong."""
+"""Answers of such operations: the query, or what is to be read, is wrong."""
 INTERNAL_ERRORS: Final = (
     msg.RawQueryResponseInternalError,
     msg.TransformResponseInternalError,
     msg.StepResponseInternalError,
+    msg.IngestStepResponseInternalError,
     msg.ValidateQueryResponseInternalError,
     msg.DeriveProvenanceResponseInternalError,
 )
@@ -160,11 +172,17 @@ def _answer(operations: Operations, method: _Method, request: Record) -> Record:
 
 
 class EngineOperations:
-    """The operations, answered with an engine; files in between go into the folder `staging`."""
+    """The operations, answered with an engine; files in between go into the folder `staging`.
 
-    def __init__(self, engine: MessageEngine, staging: Path) -> None:
+    `ingests` reads files of sources, None where that is not done.
+    """
+
+    def __init__(
+        self, engine: MessageEngine, staging: Path, ingests: FileIngests | None = None
+    ) -> None:
         self._engine = engine
         self._staging = staging
+        self._ingests = ingests
 
     def raw_query(self, request: msg.RawQueryRequest) -> msg.RawQueryResponse:
         """Run a query over files of one schema, which it calls `input`."""
@@ -212,6 +230,30 @@ class EngineOperations:
             msg.StepResponseInvalidQuery,
             msg.StepResponseInternalError,
         )
+
+    def execute_ingest(self, request: msg.IngestStepRequest) -> msg.IngestStepResponse:
+        try:
+            return self._execute_ingest(request)
+        except (EngineFailedError, StoppedError, StateError) as error:
+            return msg.IngestStepResponseInternalError(_said(error))
+        except OdfBuildError as error:
+            return msg.IngestStepResponseRefused(
+                code=error.code, message=error.what, why=error.why, fix=error.fix
+            )
+        except Exception as error:
+            return msg.IngestStepResponseInternalError(
+                f"{type(error).__name__}: {error}", traceback.format_exc()
+            )
+
+    def _execute_ingest(self, request: msg.IngestStepRequest) -> msg.IngestStepResponse:
+        if self._ingests is None:
+            raise EngineFailedError(
+                what="this process reads no files of sources",
+                why="`odfbuild step run` does, for the requests of jobs",
+                fix="send the request as a job",
+            )
+        with TemporaryDirectory(dir=self._staging) as folder:
+            return self._ingests(request, Path(folder))
 
     def _execute_step(self, request: msg.StepRequest) -> msg.StepResponse:
         transform = _of_this_place(request.transform)

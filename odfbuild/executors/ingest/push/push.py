@@ -20,6 +20,7 @@ from odfbuild.executors.ingest.push.source import push_source
 from odfbuild.executors.ingest.read.column_policy import read_columns
 from odfbuild.executors.ingest.read.notes import ReadNotes
 from odfbuild.odf.chain.partial_inputs import is_partial
+from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import AddPushSource
 from odfbuild.odf.identity import Multihash
@@ -185,7 +186,8 @@ def _read(
         staging=staging,
         name=given.name,
         options=given.options,
-        state=receiver.state,
+        in_force=schema_in_force(receiver.state),
+        vocab=receiver.state.vocab,
         held=receiver.site.engine.held(source.merge, source.preprocess),
     )
 

@@ -15,9 +15,7 @@ from odfbuild.executors.ingest.read import read
 from odfbuild.executors.ingest.read.bad_rows_report import reader_notes
 from odfbuild.executors.ingest.read.notes import ReadNotes, SchemaDrift
 from odfbuild.executors.ingest.read.problems import InvalidSourceError
-from odfbuild.odf.chain.schema import schema_in_force
-from odfbuild.odf.chain.state import ChainState
-from odfbuild.odf.events import DataField, DataSchema, ReadStep
+from odfbuild.odf.events import DataField, DataSchema, DatasetVocabulary, ReadStep
 from odfbuild.odf.schema.arrow import declared_schema, from_arrow
 from odfbuild.odf.schema.types import optional
 from odfbuild.planner.plan.policy import ColumnsPolicy, IngestOptions
@@ -32,12 +30,14 @@ def read_columns(
     staging: Path,
     name: str,
     options: IngestOptions,
-    state: ChainState,
+    in_force: DataSchema | None,
+    vocab: DatasetVocabulary,
     held: int,
 ) -> tuple[Frame | None, ReadNotes]:
     """Return the rows of an input in the columns of the policy, and the notes of the reader.
 
-    `state` is the state of the dataset, `held` is that of `ReadNotes`.  Raises what `read` raises.
+    `in_force` is the schema of the dataset, `held` is that of `ReadNotes`.  Raises what `read`
+    raises.
     """
     policy = options.columns
     declared = declared_schema(step)
@@ -45,7 +45,7 @@ def read_columns(
         notes = reader_notes(options, name, staging, held)
         return read(step, path, staging=staging, name=name, notes=notes), notes
     if policy is ColumnsPolicy.UNION:
-        step = with_columns(step, _earlier_fields(state, declared.names))
+        step = with_columns(step, _earlier_fields(in_force, vocab, declared.names))
     frame, notes = _read(step, path, staging, name, options, held)
     if policy is ColumnsPolicy.EXACT:
         if notes.drift:
@@ -75,9 +75,10 @@ def with_columns(step: ReadStep, more: tuple[DataField, ...]) -> ReadStep:
     return replace(step, ddl_schema=None, schema=DataSchema((*fields, *more)))
 
 
-def _earlier_fields(state: ChainState, declared: list[str]) -> tuple[DataField, ...]:
+def _earlier_fields(
+    schema: DataSchema | None, vocab: DatasetVocabulary, declared: list[str]
+) -> tuple[DataField, ...]:
     """Return the undeclared columns that a dataset has from earlier inputs."""
-    schema, vocab = schema_in_force(state), state.vocab
     known = {
         *declared,
         *(vocab.offset_column, vocab.operation_type_column),

@@ -31,10 +31,12 @@ from odfbuild.values import dataclass
 REQUEST: Final = "odfbuild_step"
 ANSWER: Final = "odfbuild_answer"
 FORMAT: Final = 1
-OPERATIONS: Final = ("ExecuteRawQuery", "ExecuteTransform", "ExecuteStep")
+OPERATIONS: Final = ("ExecuteRawQuery", "ExecuteTransform", "ExecuteStep", "ExecuteIngest")
 """The operations whose files a job has; the others read and write none."""
 
-Answer: TypeAlias = msg.RawQueryResponse | msg.TransformResponse | msg.StepResponse
+Answer: TypeAlias = (
+    msg.RawQueryResponse | msg.TransformResponse | msg.StepResponse | msg.IngestStepResponse
+)
 
 _LONGEST: Final = 366 * 24 * 60 * 60  # seconds of a limit
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,120}", re.ASCII)

@@ -35,7 +35,7 @@ from odfbuild.executors.engine.objects.leftovers import note_kept_job
 from odfbuild.host.files import open_regular
 from odfbuild.odf.events import TransformSql
 from odfbuild.odf.identity import Multihash, sha3_256
-from odfbuild.odf.messages import StepRequest
+from odfbuild.odf.messages import IngestStepRequest, StepRequest
 from odfbuild.project.config.outside_engines import REQUEST_PLACE
 from odfbuild.state.chain.objects import StoredFile
 from odfbuild.texts.redaction import excerpt, hiding, variable_has_secret
@@ -50,6 +50,8 @@ _SAID: Final = 64 << 10  # bytes of what a command prints that are kept in memor
 _LINES: Final = 3
 _ENDING: Final = 5.0  # seconds that a command has to end when it is asked to
 
+
+_NO_OTHERS: Final[Mapping[str, Path]] = {}
 
 JobFiles: TypeAlias = Mapping[JobFile, Path | StoredFile]
 """The files of a request, here or in an object store."""
@@ -78,19 +80,36 @@ class JobClient(EngineClient):
         return self._engine.objects is not None
 
     def ask_of_datasets(
-        self, method: str, request: Request, given: Collection[Path | StoredFile], folder: Path
+        self,
+        method: str,
+        request: Request,
+        given: Collection[Path | StoredFile],
+        folder: Path,
+        others: Mapping[str, Path] = _NO_OTHERS,
     ) -> Any:
         """Do what `ask` does, for a request that names files of datasets by their hashes.
 
         In an object store they are kept for later jobs.  Files that are in a store are given only
-        if `reads_store`.
+        if `reads_store`.  `others` are files for this job alone, by the names that it has for them.
         """
+        try:
+            own = {job_file(p, name): p for name, p in self._own(others, folder).items()}
+        except OSError as error:
+            raise self._unwritable(error, folder) from None
         if not self.reads_store:
             for path in given:
                 assert isinstance(path, Path)  # noqa: S101 - as above
                 shutil.copyfile(path, folder / path.name)  # the command may change what it is given
         files = {_file_of_dataset(each, shared=self.reads_store): each for each in given}
-        return self._guarded(method, request, files, folder)
+        return self._guarded(method, request, {**own, **files}, folder)
+
+    def _own(self, others: Mapping[str, Path], folder: Path) -> Mapping[str, Path]:
+        """Return files for one job, copied into its folder if that is where it is."""
+        if self.reads_store:
+            return others
+        for name, path in others.items():
+            shutil.copyfile(path, folder / name)
+        return {name: folder / name for name in others}
 
     def _guarded(self, method: str, request: Request, files: JobFiles, folder: Path) -> Any:
         try:
@@ -152,7 +171,7 @@ class JobClient(EngineClient):
     def _taken(self, answer: JobAnswer, place: Place, request: Request, folder: Path) -> Any:
         """Return the Success of an answer, with its files and no others in the folder."""
         value = self.success(answer.value)
-        if isinstance(request, StepRequest):
+        if isinstance(request, StepRequest | IngestStepRequest):
             self._check_version(answer, request)
         for name in {*files_written(request)} - {each.path for each in answer.files}:
             if os.path.lexists(folder / name):
@@ -164,10 +183,13 @@ class JobClient(EngineClient):
                 raise self.wrong(f"names a file that does not exist: {error.what}") from None
         return value
 
-    def _check_version(self, answer: JobAnswer, request: StepRequest) -> None:
+    def _check_version(self, answer: JobAnswer, request: StepRequest | IngestStepRequest) -> None:
         """Refuse rows of another version of the engine than that of the request."""
-        transform = request.transform
-        wanted = transform.version if isinstance(transform, TransformSql) else None
+        if isinstance(request, IngestStepRequest):
+            wanted = request.version
+        else:
+            transform = request.transform
+            wanted = transform.version if isinstance(transform, TransformSql) else None
         if answer.engine != wanted:
             given = "no version" if answer.engine is None else excerpt(answer.engine, 100)
             raise self.wrong(f"answered with {given} of the engine, and the step is for {wanted}")

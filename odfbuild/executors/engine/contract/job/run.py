@@ -18,11 +18,12 @@ from odfbuild.executors.engine.contract.job import (
 )
 from odfbuild.executors.engine.contract.job.place import Place, unwritable
 from odfbuild.executors.engine.messages import SUCCESSES
+from odfbuild.executors.engine.messages.file_ingest import written_by
 from odfbuild.executors.engine.objects.files import BadJobError, JobFile, job_file
 from odfbuild.executors.engine.protocol import engine_version
 from odfbuild.odf.events import TransformSql
 from odfbuild.odf.identity import Multihash, sha3_256
-from odfbuild.odf.messages import StepRequest
+from odfbuild.odf.messages import IngestStepRequest, IngestStepResponseSuccess, StepRequest
 from odfbuild.values import dataclass
 
 Carry: TypeAlias = Callable[[JobRequest], Answer]
@@ -132,6 +133,10 @@ def _files(value: object, paths: Mapping[str, Path], message: Request) -> tuple[
     if not isinstance(value, SUCCESSES):
         return ()
     left_out = None
+    if isinstance(message, IngestStepRequest):
+        assert isinstance(value, IngestStepResponseSuccess)  # noqa: S101 - of its operation
+        made = written_by(message, value)
+        return tuple(_written(path, name) for name, path in paths.items() if name in made)
     if isinstance(message, StepRequest) and not getattr(value, "new_checkpoint", False):
         left_out = message.new_checkpoint_path
     return tuple(_written(path, name) for name, path in paths.items() if name != left_out)
@@ -146,5 +151,7 @@ def _written(path: Path, name: str) -> JobFile:
 
 def _version(request: JobRequest) -> str | None:
     """Return the version of the engine here that a request names."""
+    if isinstance(request.message, IngestStepRequest):
+        return engine_version(request.message.engine)
     transform = request.message.transform
     return engine_version(transform.engine) if isinstance(transform, TransformSql) else None

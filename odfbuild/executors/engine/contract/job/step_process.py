@@ -19,6 +19,7 @@ _FAILED: Final[Mapping[str, Callable[[str], Answer]]] = {
     "ExecuteRawQuery": msg.RawQueryResponseInternalError,
     "ExecuteTransform": msg.TransformResponseInternalError,
     "ExecuteStep": msg.StepResponseInternalError,
+    "ExecuteIngest": msg.IngestStepResponseInternalError,
 }
 
 

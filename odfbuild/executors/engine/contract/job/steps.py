@@ -14,12 +14,14 @@ import pyarrow as pa
 from odfbuild.executors.data.checkpoints import checkpoint_fault
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.contract.job.client import JobClient
+from odfbuild.executors.engine.contract.job.ingests import IngestJobs
 from odfbuild.executors.engine.contract.job.rows import check_rows
 from odfbuild.executors.engine.contract.permission import check_permitted
 from odfbuild.executors.engine.messages.dataset_step import files_of, rows_of_step, step_request
 from odfbuild.executors.engine.protocol import TransformWork
-from odfbuild.odf.events import TransformSql
+from odfbuild.odf.events import SetPollingSource, TransformSql
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
     from odfbuild.project.config.outside_engines import OutsideEngine
@@ -69,10 +71,6 @@ class StepJobs:
         check_rows(frame, work.vocab, self._client.wrong)
         return frame
 
-    def cancel(self) -> None:
-        """End the commands that run, and all that would."""
-        self._client.cancel()
-
     def _take(self, path: Path, into: Path) -> None:
         try:
             os.replace(path, into)  # noqa: PTH105 - its error names both
@@ -80,12 +78,26 @@ class StepJobs:
             raise self._client.wrong(f"wrote no {path.name}") from None
 
 
+@dataclass(frozen=True, slots=True)
+class _JobEngine:
+    """An engine that takes jobs, and what has steps and ingests carried out by it."""
+
+    engine: "OutsideEngine"
+    client: JobClient
+    steps: StepJobs
+    ingests: IngestJobs
+
+
 class Placement:
     """Where the steps of a project's target are carried out, by the `steps` of its engines."""
 
     def __init__(self, project: "Opened", engines: Iterable["OutsideEngine"], tags: TagsOf) -> None:
         root, folder = project.workspace.root, project.root
-        self._engines = tuple((each, StepJobs(JobClient(each, root, folder))) for each in engines)
+        clients = ((each, JobClient(each, root, folder)) for each in engines)
+        self._engines = tuple(
+            _JobEngine(each, client, StepJobs(client), IngestJobs(client, each.engine))
+            for each, client in clients
+        )
         self._tags_of = tags
         self._tags: Mapping[DatasetAlias, frozenset[str]] | None = None
 
@@ -96,24 +108,48 @@ class Placement:
         many bytes.
         """
         transform = work.query.transform
-        for each, jobs in self._engines:
-            if each.engine == transform.engine.lower() and (
-                self._is_tagged(target, each) or _is_large(work, each)
+        for each in self._engines:
+            engine = each.engine
+            if engine.engine == transform.engine.lower() and (
+                self._is_tagged(target, engine) or _is_large(work, engine)
             ):
-                return each.name, jobs
+                return engine.name, each.steps
         return None
+
+    def place_ingest(
+        self, target: DatasetAlias, source: SetPollingSource, size: int
+    ) -> tuple[str, IngestJobs] | None:
+        """Return the engine that is to read and merge new files of a source; None if that is here.
+
+        `size` is how many bytes they have.  The first engine counts that can run the query of the
+        source, and that a tag of the dataset asks for, or that takes so much.
+        """
+        tags = self._known.get(target, frozenset())
+        for each in self._engines:
+            engine = each.engine
+            if engine.runs_query(source.preprocess) and engine.why_ingest(tags, size) is not None:
+                return engine.name, each.ingests
+        return None
+
+    def takes_source(self, target: DatasetAlias, source: SetPollingSource) -> bool:
+        """Tell whether all files of a source are read and merged elsewhere, however large."""
+        return any(
+            each.engine.runs_query(source.preprocess) and self._is_tagged(target, each.engine)
+            for each in self._engines
+        )
 
     def takes(self, target: DatasetAlias, transform: TransformSql) -> bool:
         """Tell whether all steps of a dataset are carried out elsewhere, however large."""
         name = transform.engine.lower()
         return any(
-            each.engine == name and self._is_tagged(target, each) for each, _ in self._engines
+            each.engine.engine == name and self._is_tagged(target, each.engine)
+            for each in self._engines
         )
 
     def cancel(self) -> None:
         """End all that runs elsewhere."""
-        for _, jobs in self._engines:
-            jobs.cancel()
+        for each in self._engines:
+            each.client.cancel()
 
     def _is_tagged(self, target: DatasetAlias, engine: "OutsideEngine") -> bool:
         tags = self._known.get(target, frozenset())

@@ -353,7 +353,7 @@ def worker_of(job: "subprocess.Popen[str]") -> int:
     until = time.monotonic() + 60
     while time.monotonic() < until:
         found = Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()
-        if found and b"contract.worker" in Path(f"/proc/{found[0]}/cmdline").read_bytes():
+        if found and b"elsewhere.worker" in Path(f"/proc/{found[0]}/cmdline").read_bytes():
             return int(found[0])
         time.sleep(0.02)
     raise AssertionError("no process was started")

@@ -42,23 +42,32 @@ class RepeatedKeyError(EngineError):
     code = "repeated-key"
 
 
-def check_repeated_keys(
-    merge: MergeStrategy, merged: Frame, source: Frame | None, name: str, wanted: RepeatedKeys
-) -> tuple[Diagnostic, ...]:
-    """Return what to tell of keys that come several times among the rows that an input adds.
+def repeated_key(
+    merge: MergeStrategy, merged: Frame, source: Frame | None, name: str
+) -> str | None:
+    """Return in words which key comes several times among the rows that an input adds.
 
     `source` are its rows as they were read, where these have the key; `name` is that of the input.
-    A key with a null is none.  Raises RepeatedKeyError if that is `wanted`.
+    A key with a null is none.
     """
     if not skips_keys(merge):
-        return ()
+        return None
     found = _find_repeated(merged, key_of(merge))
     if found is None:
-        return ()
+        return None
     key = ", ".join(f"{column} = {shown(value)}" for column, value in found.first.items())
     where = "" if source is None else _places(source, found.first)
     more = f", and {found.keys - 1:,} more keys" if found.keys > 1 else ""
-    what = f"the key {key} is {found.rows} times in {name}{where}{more}"
+    return f"the key {key} is {found.rows} times in {name}{where}{more}"
+
+
+def check_repeated_keys(what: str | None, wanted: RepeatedKeys) -> tuple[Diagnostic, ...]:
+    """Return what to tell of a repeated key, in words.
+
+    Raises RepeatedKeyError if that is `wanted`.
+    """
+    if what is None:
+        return ()
     if wanted is RepeatedKeys.REFUSE:
         raise RepeatedKeyError(what, _WHY, _FIX.format(other="warn", does="only warns"))
     fix = _FIX.format(other="refuse", does="refuses such an input")

@@ -12,7 +12,7 @@ from odfbuild.errors import Diagnostic, Level
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.data.python_values import python_rows
 from odfbuild.executors.engine.context import NO_EVENT_TIME
-from odfbuild.executors.ingest.repeated_keys import shown
+from odfbuild.executors.ingest.reports.repeated_keys import shown
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.texts.redaction import excerpt
 from odfbuild.values import dataclass
@@ -49,14 +49,10 @@ class TimelessRows:
         return cls(rows=nulls, of=merged.rows, first=first, merged=merged, column=column)
 
     def report(
-        self, name: str, source: Frame | None, given: str, watermark: Timestamp | None
+        self, name: str, number: int | None, given: str, watermark: Timestamp | None
     ) -> Diagnostic:
-        """Return the warning.
-
-        `source` has the rows of the input as they were read, where these have the column as it is;
-        `given` is what they got.
-        """
-        place = self._number(source) or self._values()
+        """Return the warning; `number` is that of the first one, `given` is what they got."""
+        place = self._values() if number is None else f"row {number:,}"
         rows = "row" if self.of == 1 else "rows"
         to = "" if watermark is None else f"; the watermark is {watermark}"
         return Diagnostic(
@@ -69,12 +65,15 @@ class TimelessRows:
             level=Level.WARNING,
         )
 
-    def _number(self, source: Frame | None) -> str | None:
-        """Return which row of an input is the first; None where not all of them were added."""
+    def number_in(self, source: Frame | None) -> int | None:
+        """Return which row of an input, from 1, is the first; None where not all were added.
+
+        `source` has the rows of the input as they were read, where these have the column as it is.
+        """
         if source is None:
             return None
         nulls, first = _nulls(source, self.column)
-        return f"row {first + 1:,}" if nulls == self.rows else None
+        return first + 1 if nulls == self.rows else None
 
     def _values(self) -> str:
         row = python_rows(next(self.merged.slice(self.first, 1).batches()))[0]

@@ -19,7 +19,7 @@ from odfbuild.executors.data.lookup import KeyTable, in_millis, look_up
 from odfbuild.executors.data.python_values import python_rows
 from odfbuild.executors.data.rows import row_keys
 from odfbuild.executors.engine.context import RECORDED_KEY
-from odfbuild.executors.ingest.repeated_keys import shown
+from odfbuild.executors.ingest.reports.repeated_keys import shown
 from odfbuild.odf.identity import Multihash
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.values import dataclass

@@ -1,0 +1,1 @@
+"""Reports on the rows that an input adds: keys that are there twice or recorded, missing times."""
