@@ -1,5 +1,6 @@
 """Ingests of files elsewhere: what is sent of a dataset, and what an answer means here."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -91,7 +92,10 @@ def _notes(work: FileIngest, done: IngestedFile) -> ReadNotes:
         missing=tuple(map(said, answer.missing_columns)),
         renamed=tuple((said(each.name), said(each.column)) for each in answer.renamed_columns),
     )
-    cuts = {each.column: each for each in cuts_of(answer.read_cut_times)}
+    cuts = {
+        each.column: replace(each, value=said(each.value))
+        for each in cuts_of(answer.read_cut_times)
+    }
     return ReadNotes(bad_rows=bad_rows, drift=drift, fine_times=FineTimes(first=cuts))
 
 

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.arrow.requirements import repeated_name
+from odfbuild.executors.engine.contract.client import said
 from odfbuild.executors.engine.contract.job.client import JobClient
 from odfbuild.executors.engine.messages.file_ingest import (
     FileIngest,
@@ -114,10 +115,11 @@ class IngestJobs:
 
     def _rows(self, work: FileIngest, answer: IngestStepResponseSuccess, path: Path) -> Frame:
         try:
-            frame = replace(Frame.at(path), cut=cuts_of(answer.cut_times))
+            cut = tuple(replace(e, value=said(e.value)) for e in cuts_of(answer.cut_times))
+            frame = replace(Frame.at(path), cut=cut)
             if frame.rows != answer.num_records:
-                said = f"says that it wrote {answer.num_records:,} rows"
-                raise self._wrong(f"{said}, and {frame.rows:,} are there")
+                counted = f"says that it wrote {answer.num_records:,} rows"
+                raise self._wrong(f"{counted}, and {frame.rows:,} are there")
             self._check_columns(work, frame.schema)
             self._check_operations(work, frame)
         except (pa.ArrowException, OSError) as error:

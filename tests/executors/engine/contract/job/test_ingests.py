@@ -75,16 +75,20 @@ class InThisProcess:
 
     reads_store = False
 
-    def __init__(self, folder: Path, lie: "Lie | None" = None) -> None:
+    def __init__(self, folder: Path, lie: "Lie | None" = None, engine: str = "datafusion") -> None:
         self._engines = LocalEngines(folder, None)
+        self.name = engine
         self.lie = lie
         self.asked = 0
 
     def ingest(self, work: FileIngest) -> IngestedFile:
         from odfbuild.executors.engine.contract.job.ingests import IngestJobs
 
-        jobs = IngestJobs(_Answering(self), "datafusion")  # type: ignore[arg-type]
+        jobs = IngestJobs(_Answering(self), self.name)  # type: ignore[arg-type]
         return jobs.ingest(work)
+
+    def close(self) -> None:
+        self._engines.close()
 
     def answer(self, request: msg.IngestStepRequest, staging: Path) -> object:
         self.asked += 1
@@ -282,6 +286,45 @@ def test_a_file_that_is_read_elsewhere_leaves_what_it_leaves_here(
     assert rows > 0
 
 
+@pytest.mark.spark
+def test_a_file_that_spark_reads_elsewhere_leaves_what_arrow_leaves_here(tmp_path: Path) -> None:
+    """Its query runs there as well; here there is none, and the same rows."""
+    engine = InThisProcess(tmp_path / "cache", engine="spark")
+    (tmp_path / "cache").mkdir()
+    query = TransformSql(
+        engine="spark", queries=(SqlQueryStep(query="select t, k, v, w from input"),)
+    )
+    try:
+        for name in ("append", "ledger", "snapshot", "upserts"):
+            draw = random.Random(f"spark {name}")
+            files = [drawn(draw, STRATEGIES[name], messy=False) for _ in range(3)]
+            roots = []
+            for where, preprocess in ((None, None), (engine, query)):
+                source = SetPollingSource(
+                    fetch=FetchStepFilesGlob(path="data/*.csv"),
+                    read=ReadStepCsv(ddl_schema=COLUMNS, header=True),
+                    preprocess=preprocess,
+                    merge=STRATEGIES[name],
+                )
+                root = Root(tmp_path / f"{name}-{where is None}", source, where, DIVERT)
+                for number, text in enumerate(files):
+                    root.take(f"{number}.csv", text)
+                roots.append(root)
+            assert roots[0].failed == roots[1].failed
+            here, there = (
+                [
+                    (e.new_data and (e.new_data.logical_hash, e.new_data.offset_interval))
+                    for e in root.blocks()
+                    if isinstance(e, AddData)
+                ]
+                for root in roots
+            )
+            assert here == there
+            assert {each.place for each in roots[1].rounds} == {"there"}
+    finally:
+        engine.close()
+
+
 Lie = Callable[[msg.IngestStepResponseSuccess, Path], msg.IngestStepResponseSuccess]
 """What makes another answer, and other files, of those of a job."""
 
@@ -385,7 +428,13 @@ def test_what_a_job_says_is_shown_without_control_characters(tmp_path: Path) -> 
         read=ReadStepCsv(ddl_schema=COLUMNS, header=True),
         merge=STRATEGIES["ledger"],
     )
-    lie = says(repeated_key="a \x1b[2J key", missing_columns=("w\x1b[2J",))
+    cut = (msg.StepResponseCutTime("v", "now\x1b[2J"),)
+    lie = says(
+        repeated_key="a \x1b[2J key",
+        missing_columns=("w\x1b[2J",),
+        read_cut_times=cut,
+        cut_times=cut,
+    )
     root = Root(tmp_path / "root", source, InThisProcess(tmp_path / "cache", lie), DIVERT)
     root.take("1.csv", "t,k,v,w\n2024-01-01,a,1,0.5\n")
     (done,) = root.rounds
