@@ -43,9 +43,9 @@ from odfbuild.executors.engine.spark.jvm.launch import (
     JvmFailedError,
     java_options,
     launch,
-    new_folder,
     silence,
 )
+from odfbuild.executors.engine.spark.jvm.log_folder import clear_left, new_folder
 from odfbuild.executors.engine.spark.jvm.resident import (
     AUTO,
     OFF,
@@ -293,6 +293,7 @@ class _Host:
 
     def _own(self) -> Jvm:
         check_reachable(self.provider)
+        clear_left(self._cache)
         how, java, folder = self.how, self._java, new_folder(self._cache)
         given = how.java_options
         extra = options(java, self._note) if given is None else given

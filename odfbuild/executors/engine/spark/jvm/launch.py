@@ -9,7 +9,6 @@ import contextlib
 import logging
 import os
 import re
-import secrets
 import shutil
 import signal
 import struct
@@ -26,6 +25,7 @@ from odfbuild.errors import EngineFailedError
 from odfbuild.executors.engine.spark.cluster.accumulator_port import closed_to_strangers
 from odfbuild.executors.engine.spark.jvm.gateway import tune
 from odfbuild.executors.engine.spark.jvm.java import Java
+from odfbuild.executors.engine.spark.jvm.log_folder import CRASH, LOG, keep_logs, opened_log
 from odfbuild.executors.engine.spark.settings import NO_XML_FETCHES
 from odfbuild.executors.process.interrupt import ended_in_order, go_on, hurries, kill_in_haste
 from odfbuild.host.files import read_regular
@@ -112,7 +112,7 @@ class Jvm:
     @property
     def log(self) -> Path:
         """Return where the JVM writes what it prints."""
-        return self.folder / "jvm.log"
+        return self.folder / LOG
 
     @property
     def last_log(self) -> Path:
@@ -164,7 +164,10 @@ class Jvm:
             self.process.kill()
             self.process.wait()
         ended_in_order(self.process)
-        if not keep_log:
+        if keep_log:
+            with contextlib.suppress(OSError):
+                keep_logs(self.folder)
+        else:
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -190,7 +193,7 @@ def launch(
         "SPARK_HOME": str(spark_home()),
         "SPARK_LOCAL_IP": address,
     }
-    with (folder / "jvm.log").open("ab") as log:
+    with opened_log(folder) as log:
         process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -229,7 +232,7 @@ def java_options(
     ]
     options += ["-XX:TieredStopAtLevel=1"] if quick else []
     options += NO_XML_FETCHES
-    options += [f"-XX:ErrorFile={folder / 'hs_err.log'}", f"-Djava.io.tmpdir={folder}"]
+    options += [f"-XX:ErrorFile={folder / CRASH}", f"-Djava.io.tmpdir={folder}"]
     classes = os.pathsep.join((class_path(), *more_classes))
     return [*options, *archive, *module_options(java), "-cp", classes]
 
@@ -452,8 +455,3 @@ def silence() -> None:
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:
     """Py4J logs broken connections at the root logger; they reach us as errors anyway."""
     return "py4j" not in Path(record.pathname).parts
-
-
-def new_folder(cache: Path) -> Path:
-    """Return the path of a folder for one JVM below a cache folder."""
-    return cache / "spark" / f"{os.getpid()}-{secrets.token_hex(4)}"
