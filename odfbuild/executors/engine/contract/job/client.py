@@ -34,9 +34,11 @@ from odfbuild.executors.engine.objects.files import JobFile, job_file
 from odfbuild.executors.engine.objects.leftovers import note_kept_job
 from odfbuild.host.files import open_regular
 from odfbuild.odf.events import TransformSql
+from odfbuild.odf.hashing import physical_hash
 from odfbuild.odf.identity import Multihash, sha3_256
 from odfbuild.odf.messages import IngestStepRequest, StepRequest
 from odfbuild.project.config.outside_engines import REQUEST_PLACE
+from odfbuild.state.chain.checked_files import CheckedFiles
 from odfbuild.state.chain.objects import StoredFile
 from odfbuild.texts.redaction import excerpt, hiding, variable_has_secret
 
@@ -100,7 +102,7 @@ class JobClient(EngineClient):
             for path in given:
                 assert isinstance(path, Path)  # noqa: S101 - as above
                 shutil.copyfile(path, folder / path.name)  # the command may change what it is given
-        files = {_file_of_dataset(each, shared=self.reads_store): each for each in given}
+        files = {self._file_of_dataset(each): each for each in given}
         return self._guarded(method, request, {**own, **files}, folder)
 
     def _own(self, others: Mapping[str, Path], folder: Path) -> Mapping[str, Path]:
@@ -110,6 +112,21 @@ class JobClient(EngineClient):
         for name, path in others.items():
             shutil.copyfile(path, folder / name)
         return {name: folder / name for name in others}
+
+    def _file_of_dataset(self, given: Path | StoredFile) -> JobFile:
+        """Return what a request says of a file of a dataset, whose name is the recorded hash.
+
+        Who named it has checked it: if it is not known to have that hash, it may be a slice that
+        was restored with other bytes, and this job alone gets these.
+        """
+        if isinstance(given, StoredFile):
+            return JobFile(str(given.hash), given.size, given.hash, self.reads_store)
+        name = hash = Multihash.parse(given.name)
+        known = CheckedFiles(self._root / "cache" / "checked" / given.parent.parent.name)
+        if known.unknown([(hash, given)]):
+            hash = physical_hash(given)
+        shared = self.reads_store and hash == name
+        return JobFile(given.name, given.stat().st_size, hash, shared)
 
     def _guarded(self, method: str, request: Request, files: JobFiles, folder: Path) -> Any:
         try:
@@ -300,14 +317,6 @@ class JobClient(EngineClient):
             why="it submits the step, and there is no answer",
             fix="correct the cause, then run the command again",
         )
-
-
-def _file_of_dataset(given: Path | StoredFile, *, shared: bool) -> JobFile:
-    """Return what a request says of a file of a dataset, whose name is its hash."""
-    if isinstance(given, StoredFile):
-        return JobFile(str(given.hash), given.size, given.hash, shared)
-    path = given
-    return JobFile(path.name, path.stat().st_size, Multihash.parse(path.name), shared)
 
 
 def _last_lines(path: Path) -> Sequence[str]:

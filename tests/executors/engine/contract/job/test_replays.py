@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from odfbuild.odf.events import ExecuteTransform
@@ -461,3 +462,20 @@ def test_checkpoints_are_read_and_restored_by_jobs(tmp_path: Path) -> None:
     assert restored.code == 0, restored.out
     assert restored.out.count("restored, by batch") == 2
     assert [path.read_bytes() for path in paths] == kept
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["folder", "store"])
+def test_a_slice_that_was_restored_with_other_bytes_is_read_by_jobs(
+    tmp_path: Path, store: ObjectServer, request: pytest.FixtureRequest, *, shared: bool
+) -> None:
+    objects = f", objects: '{store.url(f'jobs/{request.node.name}')}'" if shared else ""
+    project = built(tmp_path, "{tags: [big]}", objects=objects)
+    for path in slices(project, "totals"):
+        before = path.read_bytes()
+        pq.write_table(pq.read_table(path), path, compression="zstd", row_group_size=3)
+        assert path.read_bytes() != before
+    done = project("verify", "again", "--replay", "--placed", "-o", "json")
+    assert done.code == 0, done.out
+    assert places(done) == {"again": {"batch"}}
+    project.apply()
+    assert shown(project, "again") == expected(project)["again"]
