@@ -45,7 +45,7 @@ _SERVER_FORM = late_pattern(
     r"(?::[1-9][0-9]{0,4})?(?:/;use_ssl=true)?"
 )
 RESIDENCES = ("off", "existing", "auto")
-_OF_PROCESSES = ("memory", "settings", "objects")  # that this package starts
+_OF_PROCESSES = ("memory", "settings")  # that this package starts
 
 RESOURCES = (
     "spark.cores.max",
@@ -161,6 +161,7 @@ def _spark(options: Section, default: SparkOptions) -> SparkOptions:
             slice_rows or default.slice_rows,
             resident="off",
             wait=_wait(options) or default.wait,
+            objects=_objects(options) or default.objects,
         )
     return SparkOptions(
         master,
@@ -195,9 +196,7 @@ def _server(options: Section, master: str) -> str | None:
             options.reading.refuse(
                 options.at(key),
                 f"'{key}' has no effect on a server of Spark Connect",
-                "its owner starts it, and decides what it takes"
-                if key != "objects"
-                else "it reads and writes files in the folder of the workspace",
+                "its owner starts it, and decides what it takes",
                 f"remove {key} from this target",
                 key=True,
             )

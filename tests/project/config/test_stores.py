@@ -213,6 +213,9 @@ def test_files_for_a_cluster_are_in_a_store_or_nowhere(tmp_path: Path) -> None:
     for place in ("s3://files/p", "az+https://acme.blob.core.windows.net/lake/p", "gs://files/p"):
         (tmp_path / "odfbuild.yaml").write_text(text % f"'{place}'", "utf-8")
         assert load_config(tmp_path).target(None).spark.objects == place
+    server = "odfbuild: 1\nname: p\nengine: {spark: {master: 'sc://h', objects: 's3://files/p'}}\n"
+    (tmp_path / "odfbuild.yaml").write_text(server, "utf-8")
+    assert load_config(tmp_path).target(None).spark.objects == "s3://files/p"
     (tmp_path / "odfbuild.yaml").write_text(text % "'/srv/files'", "utf-8")
     with pytest.raises(ProjectErrors) as caught:
         load_config(tmp_path)

@@ -199,7 +199,7 @@ class SparkEngine:
             objects = objects_of(session)
             if objects is None and has_python(session):
                 return spread_out(session, function, items)
-            if objects is not None and all(map(has_stored_rows, items)):
+            if objects is not None and has_python(session) and all(map(has_stored_rows, items)):
                 make: Any = function  # of the one kind of items that there is then
                 pieces: Any = items
                 made: Any = spread_apart(session, objects, make, pieces)

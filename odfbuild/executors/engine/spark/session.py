@@ -429,7 +429,7 @@ class _RemoteHost:
 
     log = None
 
-    def __init__(self, cache: Path, provider: SessionProvider) -> None:
+    def __init__(self, cache: Path, provider: SessionProvider, home: str | None) -> None:
         from odfbuild.executors.engine.spark.cluster.connect.server import RemoteServer
 
         self.cores = 1
@@ -438,7 +438,7 @@ class _RemoteHost:
         self.users = 0
         self.failed = False
         self.gone = False
-        self._server = RemoteServer(cache, provider)
+        self._server = RemoteServer(cache, provider, home)
         silence()
         atexit.register(self.stop)
 
@@ -519,19 +519,19 @@ def _join(
     cache: Path, how: Start, size: StepSize, note: Callable[[str], None]
 ) -> _Host | _RemoteHost:
     if how.provider is not None and how.provider.is_remote:
-        host = _join_server(cache, how.provider)
+        host = _join_server(cache, how.provider, how.home)
     else:
         host = _join_jvm(cache, how, size, note)
     host.users += 1
     return host
 
 
-def _join_server(cache: Path, provider: SessionProvider) -> _Host | _RemoteHost:
+def _join_server(cache: Path, provider: SessionProvider, home: str | None) -> _Host | _RemoteHost:
     """Return the sessions of a server that were admitted for this cache, or will be."""
     for host in _running:
         if isinstance(host, _RemoteHost) and host.cache == cache and host.provider == provider:
             return host
-    _running.append(_RemoteHost(cache, provider))
+    _running.append(_RemoteHost(cache, provider, home))
     return _running[-1]
 
 

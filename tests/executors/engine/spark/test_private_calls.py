@@ -53,7 +53,7 @@ def test_contexts_are_used_where_executors_are_ours() -> None:
         for node in ast.walk(ast.parse(module.read_text("utf-8")))
         if isinstance(node, ast.Attribute) and node.attr == "sparkContext"
     }
-    ours = {"driver", "executors", "objects", "spread"}
+    ours = {"driver", "executors", "spread"}
     assert found == {"session.py", *(f"cluster/{each}.py" for each in ours)}
 
 

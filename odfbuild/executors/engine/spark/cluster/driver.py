@@ -6,8 +6,8 @@ and the folder `jvm` knows which kind a session is, which a test holds.
 """
 
 from base64 import b64decode
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from odfbuild.executors.engine.spark.sql_text import quoted
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+MapBatches: TypeAlias = "Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]"
 _ROWS = 1 << 20
 _BYTES = 1 << 30
 _REMOTE = "pyspark.sql.connect."
@@ -62,6 +63,9 @@ class Driver(Protocol):
     def has_python(self, session: Any, /) -> bool: ...
     def has_files_here(self, session: Any, /) -> bool: ...
     def setting(self, session: Any, name: str, /) -> str | None: ...
+    def task_rows(self, session: Any, tasks: "Sequence[bytes]", /) -> "DataFrame": ...
+    def mapped(self, frame: Any, function: "MapBatches", schema: Any, /) -> "DataFrame": ...
+    def parallelism(self, session: Any, /) -> int: ...
 
 
 def _of(what: "SparkSession | DataFrame") -> Driver:
@@ -180,6 +184,23 @@ def setting(session: "SparkSession", name: str) -> str | None:
     return _of(session).setting(session, name)
 
 
+def task_rows(session: "SparkSession", tasks: Sequence[bytes]) -> "DataFrame":
+    """Return a row for each task, in order, with one column of bytes, in as many partitions as
+    there is use for.
+    """
+    return _of(session).task_rows(session, tasks)
+
+
+def mapped(frame: "DataFrame", function: MapBatches, schema: Any) -> "DataFrame":
+    """Return what a function of batches makes of each partition; `schema` is that of its rows."""
+    return _of(frame).mapped(frame, function, schema)
+
+
+def parallelism(session: "SparkSession") -> int:
+    """Return how many tasks run at a time, as far as Spark says."""
+    return _of(session).parallelism(session)
+
+
 class _ClassicQuery:
     def __init__(self, session: "SparkSession", read: Any) -> None:
         self._session = session
@@ -281,6 +302,26 @@ class _ClassicDriver:
         found: str | None = session.conf.get(name, None)
         return found
 
+    def task_rows(self, session: "SparkSession", tasks: Sequence[bytes]) -> "DataFrame":
+        rows = [(bytearray(each),) for each in tasks]
+        parallel = session.sparkContext.parallelize(rows, max(1, len(rows)))
+        return session.createDataFrame(parallel, "task BINARY")
+
+    def mapped(self, frame: "DataFrame", function: MapBatches, schema: Any) -> "DataFrame":
+        """Do as `mapInArrow`, which asks for pandas and uses none."""
+        from pyspark.sql import DataFrame
+        from pyspark.sql.udf import UserDefinedFunction
+        from pyspark.util import PythonEvalType
+
+        given: Any = UserDefinedFunction(
+            function, returnType=schema, evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF
+        )
+        call = given(*[frame[quoted(name)] for name in frame.columns])
+        return DataFrame(frame._jdf.mapInArrow(call._jc, False, None), frame.sparkSession)
+
+    def parallelism(self, session: "SparkSession") -> int:
+        return int(session.sparkContext.defaultParallelism)
+
 
 _CLASSIC = _ClassicDriver()
 
@@ -299,26 +340,6 @@ def is_spark_error(thrown: Any) -> bool:
     from pyspark import SparkContext
 
     return bool(is_instance_of(SparkContext._gateway, thrown, "org.apache.spark.SparkThrowable"))
-
-
-def mapped(
-    frame: "DataFrame",
-    function: "Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]",
-    schema: Any,
-) -> "DataFrame":
-    """Return what a function of batches makes of each partition; `schema` is that of its rows.
-
-    As `mapInArrow`, which asks for pandas and uses none.
-    """
-    from pyspark.sql import DataFrame
-    from pyspark.sql.udf import UserDefinedFunction
-    from pyspark.util import PythonEvalType
-
-    given: Any = UserDefinedFunction(
-        function, returnType=schema, evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF
-    )
-    call = given(*[frame[quoted(name)] for name in frame.columns])
-    return DataFrame(frame._jdf.mapInArrow(call._jc, False, None), frame.sparkSession)
 
 
 def collect_garbage(session: "SparkSession") -> None:

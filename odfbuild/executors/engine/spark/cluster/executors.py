@@ -6,7 +6,6 @@ that has none for so long ends what waits for it.
 
 import contextlib
 import logging
-import re
 import sys
 import threading
 import time
@@ -26,16 +25,15 @@ from odfbuild.executors.engine.spark.cluster.driver import (
 from odfbuild.executors.engine.spark.cluster.package_archive import package_archive
 from odfbuild.executors.engine.spark.cluster.probe import (
     COLUMNS,
-    ClusterMismatchError,
     Report,
     check_reports,
     own_versions,
+    probe_failure,
     probe_place,
     report,
 )
 from odfbuild.executors.engine.spark.cluster.providers import SessionProvider
 from odfbuild.executors.process.interrupt import pause
-from odfbuild.texts.redaction import excerpt
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,9 +43,6 @@ _ROUND: Final = 0.2  # seconds between two looks for the first executor
 _WATCH: Final = 1.0
 _NOTED_AFTER: Final = 10.0  # seconds until it is said that a cluster is waited for
 _MOST_ROUNDS: Final = 3  # probes until one met every executor
-_OTHER_PYTHON = re.compile(r"version: ?'?([0-9.]+)'? than that in driver:? ?'?([0-9.]+)")
-_NO_PROGRAM = re.compile(r'Cannot run program "([^"]+)"')
-_NO_MODULE = re.compile(r"(?:ModuleNotFoundError|ImportError): ([^\n]+)")
 
 
 class ClusterLostError(EngineFailedError):
@@ -210,26 +205,11 @@ class Executors:
         lost = self.lost("the executors could not be checked")
         if lost is not None:
             return lost
-        if found := _OTHER_PYTHON.search(text):
-            why = f"they run Python {found[1]}, but this process {found[2]}"
-        elif found := _NO_PROGRAM.search(text):
-            why = f"they have no program {found[1]} to run Python"
-        elif found := _NO_MODULE.search(text):
-            why = f"Python printed there: {excerpt(found[1], 200)}"
-        elif "InvalidClassException" in text:
-            why = f"their Spark is not {self._session.version}"
-        else:
-            lines = [line.strip() for line in text.splitlines() if line.strip()]
-            return EngineFailedError(
-                what=f"the executors of {self._provider.master} could not be checked",
-                why=excerpt(lines[0], 300) if lines else "Spark gave no reason",
-                fix=f"see {self._log}, and the logs of the cluster's workers",
-            )
-        return ClusterMismatchError(
-            what=f"executors of {self._provider.master} run other versions than this machine",
-            why=why,
-            fix="install the same there; PYSPARK_PYTHON names the interpreter of executors "
-            "(docs/clusters.md)",
+        return probe_failure(
+            text,
+            str(self._provider.master),
+            self._session.version,
+            see=f"see {self._log}, and the logs of the cluster's workers",
         )
 
 

@@ -31,7 +31,7 @@ from odfbuild.executors.engine.arrow.merging.plain_types import plain_type
 from odfbuild.executors.engine.objects.bucket import BucketPlace
 from odfbuild.executors.engine.objects.files import SHARED, BadJobError, JobFile, job_file
 from odfbuild.executors.engine.objects.leftovers import note_kept_job
-from odfbuild.executors.engine.spark.cluster.driver import mapped, setting
+from odfbuild.executors.engine.spark.cluster.driver import mapped, parallelism, setting, task_rows
 from odfbuild.executors.engine.spark.cluster.providers import OBJECTS
 from odfbuild.executors.engine.spark.cluster.stored_rows import (
     GroupPiece,
@@ -200,11 +200,10 @@ def frame_of(
     if position is not None:
         kinds = StructType([*kinds.fields, StructField(position[0], LongType(), False)])
     pieces = [piece for each in stored for piece in each.pieces(given.names)]
-    most = _task_bytes(pieces, session.sparkContext.defaultParallelism)
-    tasks = [(bytearray(pickle.dumps(each)),) for each in _tasks(pieces, most)]
-    parallel = session.sparkContext.parallelize(tasks, max(1, len(tasks)))
+    most = _task_bytes(pieces, parallelism(session))
+    tasks = [pickle.dumps(each) for each in _tasks(pieces, most)]
     read = _ReadTask(schema=given.serialize().to_pybytes(), position=position, mark=MARK)
-    return mapped(session.createDataFrame(parallel, "task BINARY"), read, kinds)
+    return mapped(task_rows(session, tasks), read, kinds)
 
 
 def _written_parts(

@@ -8,6 +8,7 @@ library but for the client of a store.
 import importlib.metadata
 import os
 import platform
+import re
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ from typing import Any, Protocol
 
 from odfbuild.errors import EngineFailedError, OdfBuildError
 from odfbuild.host.files import read_regular
+from odfbuild.texts.redaction import excerpt
 from odfbuild.values import dataclass
 
 PACKAGES = ("pyarrow",)
@@ -32,6 +34,9 @@ COLUMNS = {
 }
 """What the Java process of an executor says of itself, in Spark's SQL."""
 
+_OTHER_PYTHON = re.compile(r"version: ?'?([0-9.]+)'? than that in driver:? ?'?([0-9.]+)")
+_NO_PROGRAM = re.compile(r'Cannot run program "([^"]+)"')
+_NO_MODULE = re.compile(r"(?:ModuleNotFoundError|ImportError): ([^\n]+)")
 _ASKED = "asked"
 _HOME = "format"  # an object that each workspace in a store has
 _LARGEST_HOME = 1 << 16  # bytes of it
@@ -214,11 +219,15 @@ def probe_place(cache: Path, objects: str | None, home: str | None = None) -> It
             place.clear()
 
 
+def process_folder(cache: Path) -> Path:
+    """Return the path of a new folder in the cache, which `gc` clears if this process is killed."""
+    return cache / "spark" / f"{os.getpid()}-{secrets.token_hex(4)}"
+
+
 @contextmanager
 def probe_folder(cache: Path) -> Iterator[ProbeFolder]:
     """Make a folder for a probe below the cache of a workspace; it is gone afterwards."""
-    token = secrets.token_hex(16)
-    folder = cache / "spark" / f"{os.getpid()}-{token[:8]}"  # which `gc` clears if we are killed
+    token, folder = secrets.token_hex(16), process_folder(cache)
     folder.mkdir(parents=True)
     try:
         (folder / _ASKED).write_text(token, "ascii")
@@ -319,3 +328,31 @@ def _unlike(one: Report, here: Versions, archive: str) -> Iterator[str]:
             yield f"{one.host} has {name} {found}, not {wanted}"
     if there.package != archive:
         yield f"{one.host} has odfbuild from {there.package}, not from {archive}"
+
+
+def probe_failure(text: str, master: str, spark: str, *, see: str) -> EngineFailedError:
+    """Return the error for a probe that did not run to its end, by what Spark says of it.
+
+    `spark` is the version here, and `see` says where to look if nothing is known.
+    """
+    if found := _OTHER_PYTHON.search(text):
+        why = f"they run Python {found[1]}, but this process {found[2]}"
+    elif found := _NO_PROGRAM.search(text):
+        why = f"they have no program {found[1]} to run Python"
+    elif found := _NO_MODULE.search(text):
+        why = f"Python printed there: {excerpt(found[1], 200)}"
+    elif "InvalidClassException" in text:
+        why = f"their Spark is not {spark}"
+    else:
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        return EngineFailedError(
+            what=f"the executors of {master} could not be checked",
+            why=excerpt(lines[0], 300) if lines else "Spark gave no reason",
+            fix=see,
+        )
+    return ClusterMismatchError(
+        what=f"executors of {master} run other versions than this machine",
+        why=why,
+        fix="install the same there; PYSPARK_PYTHON names the interpreter of executors "
+        "(docs/clusters.md)",
+    )

@@ -199,10 +199,14 @@ class ClusterProvider:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerProvider:
-    """Spark in a server of Spark Connect, to which this machine has one outgoing connection."""
+    """Spark in a server of Spark Connect, to which this machine has one outgoing connection.
+
+    Its machines see the workspace under the same path, or reach `objects`, as those of a cluster.
+    """
 
     master: str
     wait: float = WAIT
+    objects: str | None = None
 
     @property
     def is_local(self) -> bool:
@@ -211,10 +215,6 @@ class ServerProvider:
     @property
     def is_remote(self) -> bool:
         return True
-
-    @property
-    def objects(self) -> str | None:
-        return None
 
     def address(self) -> str:
         return _LOOPBACK  # nothing there connects to this machine
@@ -233,7 +233,7 @@ def provider_of(
     if master is None or master.startswith("local"):
         return LocalProvider(master)
     if master.startswith(SERVER):
-        return ServerProvider(master=master, wait=WAIT if wait is None else wait)
+        return ServerProvider(master=master, wait=WAIT if wait is None else wait, objects=objects)
     return ClusterProvider(
         master=master,
         settings=dict(settings or {}),

@@ -8,7 +8,8 @@ A question is a relation that the server asks its plugin for (AdmissionPlugin.ja
 row of texts, or the plan of a query.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 _TYPE: Final = "odfbuild/"
 _HELD: Final = "__odf_held"
+_FEW: Final = 2  # tasks at a time, at least
 
 
 def answer(session: Any, word: str, about: Any = "") -> tuple[str | None, ...]:
@@ -80,6 +82,19 @@ class _OpenSteps:
         self.depth = 0
         self.made = 0
         self.views: list[str] = []
+
+
+_SETTINGS: WeakKeyDictionary[Any, Mapping[str, str]] = WeakKeyDictionary()
+_ARCHIVES: WeakKeyDictionary[Any, Path] = WeakKeyDictionary()
+
+
+def keep_for_tasks(session: Any, settings: Mapping[str, str], archive: Path) -> None:
+    """Have settings of ours with a session, which the server does not know of.
+
+    Its tasks import this package from the archive, which is sent before the first of them.
+    """
+    _SETTINGS[session] = settings
+    _ARCHIVES[session] = archive
 
 
 _OPEN: WeakKeyDictionary[Any, _OpenSteps] = WeakKeyDictionary()
@@ -180,8 +195,26 @@ class _RemoteDriver:
     def has_files_here(self, _: Any, /) -> bool:
         return False
 
-    def setting(self, _: Any, __: str, /) -> None:
-        """Return None: settings of ours are of sessions with executors that we start."""
+    def setting(self, session: Any, name: str) -> str | None:
+        return _SETTINGS.get(session, {}).get(name)
+
+    def task_rows(self, session: Any, tasks: Sequence[bytes]) -> "DataFrame":
+        """Let Spark put rows into partitions, in order: as many as there are processors."""
+        import pyarrow as pa
+
+        return self.local_rows(session, pa.table({"task": pa.array(tasks, pa.binary())}))
+
+    def mapped(self, frame: Any, function: Any, schema: Any) -> "DataFrame":
+        session = frame.sparkSession
+        archive = _ARCHIVES.pop(session, None)
+        if archive is not None:
+            session.addArtifacts(str(archive), pyfile=True)
+        return frame.mapInArrow(function, schema)
+
+    def parallelism(self, session: Any) -> int:
+        """Count executors: how many processors one has is not known."""
+        ids, _ = answer(session, "executors")
+        return max(_FEW, len(str(ids).split(",")))
 
 
 REMOTE = _RemoteDriver()

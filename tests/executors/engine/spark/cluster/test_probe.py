@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from odfbuild.executors.engine.spark.cluster import probe
+from odfbuild.executors.engine.spark.cluster.connect.task_probe import Looking, read_report
 from odfbuild.executors.engine.spark.cluster.package_archive import package_archive
 from odfbuild.executors.engine.spark.cluster.probe import (
     ClusterFolderError,
@@ -20,6 +21,7 @@ from odfbuild.executors.engine.spark.cluster.probe import (
     Versions,
     check_reports,
     own_versions,
+    probe_failure,
     probe_folder,
     report,
 )
@@ -42,6 +44,36 @@ def test_an_executor_like_this_process_that_shares_the_folder_is_admitted(tmp_pa
         check_reports([of_executor(folder), of_executor(folder)], HERE, folder, ARCHIVE, MASTER)
         assert folder.path.is_dir()
     assert list(tmp_path.rglob("*")) == [tmp_path / "spark"]
+
+
+def test_what_a_task_on_a_server_reports_comes_back_as_text(tmp_path: Path) -> None:
+    with probe_folder(tmp_path) as folder:
+        there = ROW | {"java": "21"}
+        (batch,) = Looking(folder)(iter([pa.RecordBatch.from_pylist([ROW, there])]))
+        one, two = map(read_report, batch.column("report").to_pylist())
+        unseen = report(folder, ROW)
+        assert one == replace(unseen, answer=one.answer)
+        check_reports([one], HERE, folder, one.versions.package, MASTER)
+        with pytest.raises(ClusterMismatchError) as caught:
+            check_reports([one, two], HERE, folder, one.versions.package, MASTER)
+        assert "Java 21, not 17" in caught.value.why
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[PYTHON_VERSION_MISMATCH] other version: 3.9 than that in driver: 3.11", "Python 3.9"),
+        ('java.io.IOException: Cannot run program "/no/python"', "no program /no/python"),
+        ("ModuleNotFoundError: No module named 'obstore'", "No module named 'obstore'"),
+        ("java.io.InvalidClassException: org.apache.spark", "their Spark is not 4.3.0"),
+    ],
+)
+def test_a_probe_that_did_not_run_tells_what_is_other_there(text: str, said: str) -> None:
+    error = probe_failure(f"Job aborted: {text}", MASTER, "4.3.0", see="see the log")
+    assert isinstance(error, ClusterMismatchError)
+    assert said in error.why
+    error = probe_failure("Job aborted\nno reason", MASTER, "4.3.0", see="see the log")
+    assert (error.code, error.why, error.fix) == ("engine-failed", "Job aborted", "see the log")
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,12 @@ def test_executors_of_a_cluster_get_no_key_of_a_store_but_those_of_its_own_prope
     assert "spark.odfbuild.objects" in FIXED
 
 
+def test_a_server_gets_no_setting_and_its_files_may_be_in_a_store() -> None:
+    provider = provider_of("sc://h", {"spark.cores.max": "4"}, 5.0, "s3://files")
+    assert (provider.is_remote, provider.objects, provider.wait) == (True, "s3://files", 5.0)
+    assert provider.place_settings(1, "1g") == {}
+
+
 @pytest.mark.parametrize("master", [None, "local", "local[4]", "local[*]"])
 def test_on_this_machine_nothing_of_a_cluster_is_set(master: str | None) -> None:
     provider = provider_of(master, {"spark.cores.max": "4"}, 5.0)

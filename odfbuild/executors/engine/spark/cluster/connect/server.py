@@ -6,6 +6,7 @@ each session and read back; what is fixed when a server starts has to be as it i
 
 import contextlib
 import re
+import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -21,19 +22,26 @@ from odfbuild.executors.engine.spark.cluster.connect.channel import (
 )
 from odfbuild.executors.engine.spark.cluster.connect.plugin import PLUGIN, fingerprint
 from odfbuild.executors.engine.spark.cluster.executors import ClusterLostError
+from odfbuild.executors.engine.spark.cluster.package_archive import package_archive
 from odfbuild.executors.engine.spark.cluster.probe import (
     COLUMNS,
     ClusterFolderError,
     ClusterMismatchError,
+    check_reports,
+    own_versions,
+    probe_failure,
     probe_folder,
+    probe_place,
+    process_folder,
 )
 from odfbuild.executors.engine.spark.cluster.properties import ClusterSecretError, connect_token
 from odfbuild.executors.engine.spark.cluster.providers import (
+    OBJECTS,
     ClusterUnreachableError,
     SessionProvider,
     check_reachable,
 )
-from odfbuild.executors.engine.spark.cluster.remote import answer, has_open_step
+from odfbuild.executors.engine.spark.cluster.remote import answer, has_open_step, keep_for_tasks
 from odfbuild.executors.engine.spark.cluster.setting_check import (
     RefusedSettingError,
     check_settings,
@@ -82,12 +90,20 @@ _NO_PLUGIN: Final = re.compile(r"No handler found|extension", re.IGNORECASE)
 
 
 class RemoteServer:
-    """A server and the sessions that one process has there."""
+    """A server and the sessions that one process has there.
 
-    def __init__(self, cache: Path, provider: SessionProvider) -> None:
+    `home` is the prefix of the workspace, if that is in a store.
+    """
+
+    def __init__(self, cache: Path, provider: SessionProvider, home: str | None = None) -> None:
         self.provider = provider
         self.root: SparkSession | None = None
         self._cache = cache
+        self._folder = process_folder(cache)
+        self._archive: Path | None = None
+        self._home = home
+        self._reads_home = home is not None
+        self._java = ""
         self._place = ServerPlace.of(str(provider.master))
         self._sessions: list[SparkSession] = []
         self._known: str | None = None
@@ -150,6 +166,7 @@ class RemoteServer:
         while self._sessions:
             with contextlib.suppress(Exception):  # it gives them up by itself then
                 close_session(self._sessions.pop())
+        shutil.rmtree(self._folder, ignore_errors=True)
 
     def _opened(self, token: str | None) -> "SparkSession":
         session = open_session(self._place, token)
@@ -190,11 +207,13 @@ class RemoteServer:
 
     def _admit(self, session: "SparkSession") -> None:
         try:
-            self._check_versions(answer(session, "version"))
+            found = answer(session, "version")
+            self._check_versions(found)
         except EngineFailedError:
             raise
         except Exception as error:  # of gRPC, PySpark or Python, as the client has it
             raise self._refusal(error) from None
+        self._java = str(found[2])
         self._set(session)
         self._probe(session)
 
@@ -259,10 +278,19 @@ class RemoteServer:
         session.conf._set_all(dict(_OURS), silent=False)
         check_settings(session, _OURS)
         check_settings(session, {"spark.sql.catalogImplementation": "in-memory"})
+        if self.provider.objects is not None:
+            self._archive = archive = self._archive or package_archive(self._folder)
+            keep_for_tasks(session, {OBJECTS: self.provider.objects}, archive)
 
     def _probe(self, session: "SparkSession") -> None:
-        """See that executors are as they have to be, and share the folder of the workspace."""
+        """See that executors are as they have to be, and share the folder of the workspace, or
+        reach the store of their files.
+        """
         ids, _ = self._executors()
+        if self.provider.objects is not None:
+            self._probe_tasks(session, self.provider.objects)
+            self._known = ids
+            return
         with probe_folder(self._cache) as place:
             try:
                 self._look_around(session, place.path, place.token)
@@ -273,11 +301,35 @@ class RemoteServer:
                 raise self._unshared(place.path, lines[0]) from None
         self._known = ids
 
-    def _look_around(self, session: Any, folder: Path, token: str) -> None:
-        from odfbuild.executors.engine.spark.cluster.shared_files import seen_parts
+    def _probe_tasks(self, session: Any, objects: str) -> None:
+        from odfbuild.executors.engine.spark.cluster.connect.task_probe import task_reports
+        from odfbuild.executors.engine.spark.cluster.objects import objects_of
 
+        master, archive = str(self.provider.master), str(self._archive and self._archive.name)
+        self._refuse_unlike(session)
+        here = own_versions(spark=session.version, java=self._java)
+        with probe_place(self._cache, objects, self._home) as place:
+            try:
+                reports = task_reports(session, place, self._tasks())
+            except EngineFailedError:
+                raise
+            except Exception as error:  # of gRPC, PySpark or Python, as the client has it
+                see = "see the logs of the server and of its executors"
+                raise probe_failure(str(error), master, here.spark, see=see) from None
+            check_reports(reports, here, place, archive, master)
+        self._reads_home &= all(each.reads_home for each in reports)
+        given = objects_of(session)
+        if given is not None and self._home is not None:
+            given.readable = frozenset({self._home} if self._reads_home else ())
+
+    def _tasks(self) -> int:
+        """Return how many tasks meet every executor."""
         ids, _ = self._executors()
-        tasks = max(_TASKS, 4 * len(str(ids).split(",")))
+        return max(_TASKS, 4 * len(str(ids).split(",")))
+
+    def _refuse_unlike(self, session: Any) -> None:
+        """Refuse executors whose Java runs otherwise than it has to."""
+        tasks = self._tasks()
         said = [f"{text} AS {name}" for name, text in COLUMNS.items()]
         said += [
             f"reflect('java.lang.System', 'getProperty', '{name}') AS `{name}`"
@@ -286,6 +338,12 @@ class RemoteServer:
         rows = session.range(0, tasks, 1, tasks).selectExpr(*said).distinct().toArrow().to_pylist()
         unlike = [each for row in rows for each in _unlike(row, f"its executor on {row['host']}")]
         self._refuse(unlike)
+
+    def _look_around(self, session: Any, folder: Path, token: str) -> None:
+        from odfbuild.executors.engine.spark.cluster.shared_files import seen_parts
+
+        self._refuse_unlike(session)
+        tasks = self._tasks()
         asked = session.read.text(to_read(folder / "asked")).toArrow().to_pylist()
         if [each["value"] for each in asked] != [token]:
             raise self._unshared(folder, f"{folder / 'asked'} is another file there")
@@ -299,7 +357,7 @@ class RemoteServer:
             why=f"the server reported: {excerpt(wrong, 300)}; steps read and write files below "
             f"{folder.parents[1]}",
             fix="mount that folder at the same path on the machines of the server, writable for "
-            "who runs it",
+            "who runs it; or give the target a store instead (`objects`)",
         )
 
 
