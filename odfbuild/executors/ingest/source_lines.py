@@ -510,9 +510,11 @@ def _equal(column: "pa.Array", value: "pa.Array") -> "pa.Array":
     if pa.types.is_nested(kind):
         wanted = repr(python_values(value)[0])
         return pa.array([repr(each) == wanted for each in python_values(column)], pa.bool_())
+    if pa.types.is_float16(kind):  # which pyarrow does not compare
+        return _equal(column.cast(pa.float32()), value.cast(pa.float32()))
     same = pc.equal(column, value[0])
     if pa.types.is_floating(kind):
-        bits = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[kind.bit_width]
+        bits = {32: pa.int32(), 64: pa.int64()}[kind.bit_width]
         same = pc.equal(column.view(bits), value.view(bits)[0])
         if pc.is_nan(value)[0].as_py():
             same = pc.is_nan(column)

@@ -2,12 +2,14 @@
 
 import gzip
 import json
+import math
 import os
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ from odfbuild.values import dataclass
 from tests.support.effort import examples
 from tests.support.process.inside import lay_out
 from tests.support.projects import odfbuild
+from tests.support.values.arrow_types import FLAT, array, plain
 
 SCHEMA = "[t TIMESTAMP, k STRING, v DOUBLE, n BIGINT]"
 READ = {
@@ -535,6 +538,67 @@ def test_rows_of_a_parquet_file_are_counted_before_it_is_read(tmp_path: Path) ->
     assert {each.lines[:2] for each in lines_of(folder, rows=1000)} == {(1, 2)}
     large = {each.unknown for each in lines_of(folder, rows=999)}
     assert large == {"data/src/1 is too large to be searched here"}
+
+
+READABLE = [
+    each
+    for each in FLAT
+    if not pa.types.is_null(each)
+    and not pa.types.is_duration(each)
+    and not (pa.types.is_decimal(each) and each.precision > 38)
+    and each != pa.time64("ns")
+]
+"""Types of columns of Parquet that a source may have, and that keep what they hold."""
+
+
+def cells_of(kind: Any) -> tuple[Any, ...]:
+    """Return different values of a type, null too."""
+    if pa.types.is_boolean(kind):
+        return True, False, None
+    if pa.types.is_decimal(kind):
+        return Decimal(0), Decimal(1).scaleb(-kind.scale), None
+    if pa.types.is_floating(kind):
+        return 0.0, -0.0, math.nan, 1.5, None
+    if pa.types.is_date(kind):
+        return date(1, 1, 1), date(9999, 12, 31), None
+    if pa.types.is_temporal(kind):
+        return 0, {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[kind.unit], None
+    if pa.types.is_integer(kind):
+        return 0, 2 ** (kind.bit_width - 1) - 1, None
+    if pa.types.is_fixed_size_binary(kind):
+        return bytes(kind.byte_width), b"\xff" * kind.byte_width, None
+    return b"", b"a", b"null", None
+
+
+def nested(kind: Any) -> Iterator[tuple[Any, Sequence[Any]]]:
+    """Yield a type, and if it is a floating one a list and a struct of it, with its values."""
+    flat = cells_of(kind)
+    yield kind, flat
+    if not pa.types.is_floating(kind):
+        return
+    yield pa.list_(kind), [*([each] for each in flat), [], None]
+    yield pa.struct([("m", kind)]), [*({"m": each} for each in flat), None]
+
+
+@pytest.mark.parametrize("part", range(3))
+def test_columns_of_all_types_tell_rows_apart(tmp_path: Path, part: int) -> None:
+    columns = [each for kind in READABLE[part::3] for each in nested(kind)]
+    base = [cells[0] for _, cells in columns]
+    rows = [base]  # and rows that differ from it in one column, for each of its values
+    for at, (_, cells) in enumerate(columns):
+        rows += [[*base[:at], cell, *base[at + 1 :]] for cell in cells]
+    arrays = [array(kind, [row[at] for row in rows]) for at, (kind, _) in enumerate(columns)]
+    told = [repr([plain(each) for each in row]) for row in zip(*arrays, strict=True)]
+
+    definition = source("src", "parquet", "append").replace(f", schema: {SCHEMA}", "")
+    folder = project_of(tmp_path / "project", definition)
+    (folder / "data/src").mkdir(parents=True)
+    pq.write_table(pa.table(arrays, [f"c{at}" for at in range(len(arrays))]), folder / "data/src/1")
+    assert odfbuild("apply", "--yes", cwd=folder).code == 0
+    found = {told[at]: (each.lines, each.more) for at, each in enumerate(lines_of(folder))}
+    for row, (lines, more) in found.items():
+        expected = [number for number, each in enumerate(told, 1) if each == row]
+        assert (list(lines), more) == (expected[:MOST], len(expected[MOST:])), row
 
 
 @pytest.mark.parametrize("path", ["a\0b", "\ud800"])
