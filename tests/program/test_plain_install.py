@@ -85,5 +85,14 @@ def test_rows_are_compared(plain: Plain) -> None:
     assert "+" in plain("diff bakery.takings --data 1 head").out
 
 
+def test_what_a_repository_needs_is_named(site: Path, tmp_path: Path) -> None:
+    config = "odfbuild: 1\nrepositories: {hub: {url: s3://bucket/odf}}\n"
+    (tmp_path / "datasets").mkdir()
+    (tmp_path / "odfbuild.yaml").write_text(config, "utf-8")
+    words = ["repo", "check", "-o", "json"]
+    done = run([sys.executable, "-S", "-P", "-c", PROGRAM, str(site), *words], tmp_path, {})
+    assert "pip install 'odfbuild[s3]'" in done.out, done.err
+
+
 def test_nothing_else_is_there(site: Path) -> None:
     assert not [*site.glob("numpy*"), *site.glob("pandas*"), *site.glob("cffi*")]

@@ -479,7 +479,8 @@ def _made_by(
         elif transform.engine in outside:
             continue
         elif (own := engine_version(transform.engine)) is None or is_other_version(transform, own):
-            others.setdefault(f"{transform.engine} {transform.version}", []).append(str(alias))
+            made_by = " ".join(filter(None, (transform.engine, transform.version)))
+            others.setdefault(made_by, []).append(str(alias))
     for what, names in wrong.items():
         yield Checkup(
             "rows",

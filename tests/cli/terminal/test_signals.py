@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -31,6 +32,38 @@ def test_a_watching_run_ends_in_order(sign: signal.Signals, project: Path) -> No
     assert process.returncode == 128 + sign, said
     assert f"odfbuild: ended by {sign.name}; no step is left half done" in said
     assert "Traceback" not in said
+
+
+INTERRUPTED_WHILE_LOADING = """
+import os, signal, sys
+at, sign = int(sys.argv.pop(1)), int(sys.argv.pop(1))
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        global at
+        at -= 1
+        if at == 0:
+            os.kill(os.getpid(), sign)
+from odfbuild.__main__ import program
+sys.meta_path.insert(0, Interrupting())
+program()
+"""
+
+
+@pytest.mark.parametrize("at", [1, 2, 5, 10, 30, 60, 100, 150])
+def test_an_interrupt_while_the_program_is_loaded_has_no_traceback(at: int, project: Path) -> None:
+    _, env = command("version")
+    words = [sys.executable, "-P", "-c", INTERRUPTED_WHILE_LOADING, str(at), str(signal.SIGINT)]
+    done = subprocess.run(
+        [*words, "version"],
+        cwd=project,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 128 + signal.SIGINT, done.stderr
+    assert done.stderr == "odfbuild: interrupted; no step is left half done\n"
 
 
 def running(text: str) -> bool:

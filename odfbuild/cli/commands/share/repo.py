@@ -134,6 +134,7 @@ def _check_repository(settings: RepositorySettings, *, write: bool) -> dict[str,
     from odfbuild.repositories.transports.folder import FolderRepository
     from odfbuild.repositories.transports.object_store import ObjectRepository
     from odfbuild.state.remote.store.abilities import refuse_unsafe
+    from odfbuild.state.remote.store.services import NoObstoreError
 
     scheme = settings.url.partition(":")[0]
     is_bucket = scheme.startswith(("s3", "az", "gs"))  # which is tried out before it is pushed to
@@ -151,6 +152,8 @@ def _check_repository(settings: RepositorySettings, *, write: bool) -> dict[str,
                 found["push"] = "yes"
         elif isinstance(repository, FolderRepository):
             found |= _folder_checked(Path(repository.place)) or _unfinished_pushes(repository)
+    except NoObstoreError as error:
+        found |= {"said": f"{error.what}; {error.fix}", "code": error.code}
     except OdfBuildError as error:
         found |= {"said": error.what, "code": error.code}
     return found

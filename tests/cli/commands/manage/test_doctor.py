@@ -136,6 +136,18 @@ def test_an_engine_that_is_missing_is_bad(ask: Inside, monkeypatch: pytest.Monke
     assert "pyspark is not installed" in only(told(ask, code=1), "engine", "bad")["what"]
 
 
+def test_a_query_without_a_version_is_of_its_engine(ask: Inside, market: Path) -> None:
+    out = dataset(market, "out")
+    state = out.state()
+    assert state is not None and state.transform is not None
+    query = state.transform.transform
+    assert isinstance(query, TransformSql)
+    other = replace(state.transform, transform=replace(query, engine="other", version=None))
+    out.commit(CommitRequest((other,), LATER), on=state)
+    (each,) = (each for each in told(ask, code=1)["engine"] if each["health"] == "warn")
+    assert each["what"] == "made by other: out"
+
+
 def test_what_another_engine_made_is_told(ask: Inside, market: Path) -> None:
     out = dataset(market, "out")
     state = out.state()
