@@ -78,6 +78,7 @@ SLICES = {
     "executors/ingest/fetch/download.py": {
         "re.sub('[^A-Za-z0-9._-]+', '_', last)[-_LONGEST_NAME:]": REDACTED
     },
+    "executors/engine/contract/client.py": {"text.splitlines()[:_MOST_LINES]": "a list"},
     "executors/engine/contract/container.py": {"self.printed[:-_KEPT]": DATA},
     "executors/process/program.py": {
         "text[-_SHOWN:]": REDACTED,

@@ -84,8 +84,8 @@ def parse_event(signature: str) -> ContractEvent:
     Raises MalformedLogError, also for what the reference does not decode: tuples, and arrays that
     are not indexed.
     """
-    found = _EVENT.fullmatch(signature[: _LONGEST + 1])
-    if found is None or len(signature) > _LONGEST:
+    found = _EVENT.fullmatch(signature) if len(signature) <= _LONGEST else None
+    if found is None:
         raise MalformedLogError(f"{excerpt(signature, 100)} is not the signature of an event")
     name, body, anonymous = found.groups()
     parts = body.split(",") if body.strip() else ()
