@@ -196,7 +196,9 @@ def _store(
     sealed = None if merged is None else _slice(receiver, intake, merged.rows, staging)
     cut = () if sealed is None else sealed.cut
     check_added_keys(receiver.source.merge, cut, intake.name)
-    if sealed is not None and records_operations(receiver.source.merge):
+    # of what was merged here, all other strategies take back what is there
+    is_unproven = records_operations(receiver.source.merge) or intake.place is not None
+    if sealed is not None and is_unproven:
         check_retractions(receiver.dataset, receiver.state, sealed)
     events = _events(receiver, sealed, intake)
     recorded = () if merged is None else _recorded_key_notes(receiver, intake, merged)

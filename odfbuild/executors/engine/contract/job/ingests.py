@@ -25,6 +25,7 @@ from odfbuild.executors.engine.messages.file_ingest import (
 )
 from odfbuild.host.files import open_regular
 from odfbuild.host.json_text import parse_json
+from odfbuild.odf.events import MergeStrategyAppend
 from odfbuild.odf.merge_strategies import key_of, only_adds, skips_keys
 from odfbuild.odf.messages import IngestStepResponseSuccess
 from odfbuild.odf.schema.arrow import declared_schema
@@ -109,6 +110,9 @@ class IngestJobs:
             raise self._wrong("says that it left out more rows than there are")
         if left and not skips_keys(work.merge):
             raise self._wrong("left out rows, which only a Ledger does")
+        keeps_all = isinstance(work.merge, MergeStrategyAppend) and work.preprocess is None
+        if keeps_all and answer.num_records != read:
+            raise self._wrong(f"wrote {answer.num_records:,} of {read:,} rows, and Append adds all")
         twice = repeated_name(answer.columns)
         if twice is not None:
             raise self._wrong(f"read two columns named {twice!r}")
@@ -146,15 +150,23 @@ class IngestJobs:
         strange = {*schema.names} - {op, vocab.event_time_column, *declared.names, *stored}
         if strange:
             raise self._wrong(f"wrote a column {min(strange)!r}, which the source does not declare")
+        for each in declared if work.in_force is None else ():
+            if each.name not in schema.names:
+                raise self._wrong(f"wrote no column {each.name!r}, which the source declares")
+            kind = schema.field(each.name).type
+            if not _is_like(kind, each.type):
+                raise self._wrong(f"wrote the column {each.name!r} as {kind}, not {each.type}")
 
     def _check_operations(self, work: FileIngest, frame: Frame) -> None:
         op = work.vocab.operation_type_column
         last = 0 if only_adds(work.merge) else _LAST_OPERATION
-        for batch in frame.select([op]).batches():
+        for batch in frame.batches():  # all columns, as any page may be damaged
+            batch.validate(full=True)
             if not batch.num_rows:
                 continue
-            found = pc.min_max(batch.column(0)).as_py()
-            if batch.column(0).null_count or found["min"] < 0 or found["max"] > last:
+            given = batch.column(op)
+            found = pc.min_max(given).as_py()
+            if given.null_count or found["min"] < 0 or found["max"] > last:
                 raise self._wrong(f"wrote operations {op!r} that the merge does not give")
 
     def _check_bad_rows(self, path: Path, rows: int) -> None:
@@ -190,6 +202,15 @@ class IngestJobs:
 
     def _wrong(self, what: str) -> "OdfBuildError":
         return self._client.wrong(what)
+
+
+def _is_like(found: pa.DataType, declared: pa.DataType) -> bool:
+    """Tell whether a column has the type that is declared; of some types, whether a similar one."""
+    if pa.types.is_nested(declared):
+        return bool(pa.types.is_nested(found))
+    if pa.types.is_timestamp(declared):
+        return bool(pa.types.is_timestamp(found))
+    return bool(found == declared)
 
 
 def _is_bad_row(line: bytes) -> bool:

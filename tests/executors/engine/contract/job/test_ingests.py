@@ -365,6 +365,18 @@ def writes(name: str, data: bytes, **fields: object) -> Lie:
     return lie
 
 
+def damaged_page(
+    answer: msg.IngestStepResponseSuccess, folder: Path
+) -> msg.IngestStepResponseSuccess:
+    """Change a text in a page so that it is none, beside sound operations."""
+    path = folder / "rows.parquet"
+    rows = pq.read_table(path)
+    pq.write_table(rows, path, compression="none", use_dictionary=False, write_statistics=False)
+    data, text = path.read_bytes(), rows.column("k")[0].as_py().encode()
+    path.write_bytes(data.replace(text, b"\xff" * len(text)))
+    return answer
+
+
 BAD_ROW = b'{"file": "1.csv", "line": 2, "reason": "no", "text": "x"}\n'
 LIES: Mapping[str, tuple[Lie, str]] = {
     "fewer rows": (rows_with(lambda rows: rows.slice(1), count=2), "2 rows, and 1 are there"),
@@ -380,6 +392,7 @@ LIES: Mapping[str, tuple[Lie, str]] = {
         rows_with(lambda rows: rows.append_column("k", rows.column("k"))),
         "two columns named 'k'",
     ),
+    "a damaged page": (damaged_page, "cannot be read"),
     "no Parquet": (writes("rows.parquet", b"PAR1 of nothing PAR1"), "cannot be read"),
     "no file": (says(bad_records=1), "wrote no bad-rows.ndjson"),
     "bad rows that are none": (
@@ -399,14 +412,30 @@ LIES: Mapping[str, tuple[Lie, str]] = {
 }
 
 
+OTHER_LIES: Mapping[str, tuple[str, Lie, str]] = {
+    "rows left away": (
+        "append", rows_with(lambda rows: rows.slice(1)), "1 of 2 rows, and Append adds all"
+    ),
+    "rows given twice": (
+        "append", rows_with(lambda rows: pa.concat_tables([rows, rows])), "and Append adds all"
+    ),
+    "a snapshot that takes back": ("snapshot", put("op", [1, 1]), "retract"),
+    "a column of another type": ("append", put("v", ["1", "2"]), "column 'v' as string"),
+    "a column left away": (
+        "append", rows_with(lambda rows: rows.drop_columns(["v"])), "no column 'v'"
+    ),
+}  # fmt: skip
+"""Lies about the first rows of a dataset with another strategy than Ledger."""
+
+
 @pytest.mark.holds("engine-jobs")
-@pytest.mark.parametrize("name", LIES)
+@pytest.mark.parametrize("name", [*LIES, *OTHER_LIES])
 def test_an_answer_that_no_ingest_gives_is_not_committed(tmp_path: Path, name: str) -> None:
-    lie, said = LIES[name]
+    merge, lie, said = OTHER_LIES[name] if name in OTHER_LIES else ("ledger", *LIES[name])
     source = SetPollingSource(
         fetch=FetchStepFilesGlob(path="data/*.csv"),
         read=ReadStepCsv(ddl_schema=COLUMNS, header=True),
-        merge=STRATEGIES["ledger"],
+        merge=STRATEGIES[merge],
     )
     engine = InThisProcess(tmp_path / "cache", lie)
     root = Root(tmp_path / "root", source, engine, replace(DIVERT, max_bad_rows=3))

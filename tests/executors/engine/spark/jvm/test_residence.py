@@ -50,6 +50,14 @@ def status(folder: Path) -> dict[str, object]:
     return found
 
 
+def at_rest(folder: Path) -> dict[str, object]:
+    """Return the status once the engine has seen that its last user has ended."""
+    deadline = time.monotonic() + 30
+    while (found := status(folder))["users"] and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return found
+
+
 def at_terminal(
     stack: ExitStack, folder: Path, *arguments: str, ci: str = "", **more: str
 ) -> Terminal:
@@ -69,7 +77,7 @@ def applied(folder: Path, *names: str, **more: str) -> list[str]:
 def test_the_first_command_at_a_terminal_leaves_one_and_the_next_uses_it(project: Path) -> None:
     first, second = applied(project, "x.made", "y.made")
     assert (LEFT in first) or (LEFT in second)
-    there = status(project)
+    there = at_rest(project)
     assert (there["state"], there["idle_after"], there["users"]) == ("ready", 600.0, [])
     assert there["served"] == 2
     for pid in (there["pid"], there["java_pid"]):
