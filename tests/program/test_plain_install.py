@@ -27,8 +27,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in distributions(PLAIN):
         with suppress(importlib.metadata.PackageNotFoundError):  # of other versions of Python
             found = importlib.metadata.distribution(name)
+            place = Path(str(found.locate_file("")))
             names = {each.parts[0] for each in found.files or ()} - {"..", "__pycache__"}
-            tops |= {each: Path(str(found.locate_file(each))) for each in names}
+            eggs = {each.name for each in place.glob(f"{name}-*.egg-info")}  # without its own name
+            tops |= {each: place / each for each in names | eggs if (place / each).exists()}
     tops["odfbuild"] = REPOSITORY / "odfbuild"
     for name, path in tops.items():
         (folder / name).symlink_to(path)
