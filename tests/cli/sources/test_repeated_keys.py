@@ -98,9 +98,9 @@ def test_what_is_told_is_what_a_count_tells(
     several = [row for row in counts if counts[row] > 1]
     ledger = MergeStrategyLedger(primary_key=names)
     said = repeated_key(ledger, frame, frame, "f")
-    told = check_repeated_keys(said, RepeatedKeys.WARN)
-    assert bool(told) == bool(several)
-    for each in told:
+    notes = check_repeated_keys(said, RepeatedKeys.WARN)
+    assert bool(notes) == bool(several)
+    for each in notes:
         first = several[0]
         assert each.what.startswith(f"the key k = {first[0]!r}, x = ")
         day = {0: "1970-01-01", 3_000_000: "+10183-09-21", -800_000: "-0221-09-04"}[first[2] or 0]

@@ -588,16 +588,16 @@ def test_columns_of_all_types_tell_rows_apart(tmp_path: Path, part: int) -> None
     for at, (_, cells) in enumerate(columns):
         rows += [[*base[:at], cell, *base[at + 1 :]] for cell in cells]
     arrays = [array(kind, [row[at] for row in rows]) for at, (kind, _) in enumerate(columns)]
-    told = [repr([plain(each) for each in row]) for row in zip(*arrays, strict=True)]
+    shown = [repr([plain(each) for each in row]) for row in zip(*arrays, strict=True)]
 
     definition = source("src", "parquet", "append").replace(f", schema: {SCHEMA}", "")
     folder = project_of(tmp_path / "project", definition)
     (folder / "data/src").mkdir(parents=True)
     pq.write_table(pa.table(arrays, [f"c{at}" for at in range(len(arrays))]), folder / "data/src/1")
     assert odfbuild("apply", "--yes", cwd=folder).code == 0
-    found = {told[at]: (each.lines, each.more) for at, each in enumerate(lines_of(folder))}
+    found = {shown[at]: (each.lines, each.more) for at, each in enumerate(lines_of(folder))}
     for row, (lines, more) in found.items():
-        expected = [number for number, each in enumerate(told, 1) if each == row]
+        expected = [number for number, each in enumerate(shown, 1) if each == row]
         assert (list(lines), more) == (expected[:MOST], len(expected[MOST:])), row
 
 

@@ -10,7 +10,7 @@ PREFIX: Final = "__odf_"
 def hidden_prefix(texts: Iterable[str]) -> str:
     """Return the beginning of hidden names: it is in none of these names and queries, in any case.
 
-    It is the same for nearly all, and needs no quotes in SQL.
+    It is almost always `PREFIX`, and needs no quotes in SQL.
     """
     taken = "\n".join(texts).casefold()
     numbered = (f"__odf{number}_" for number in count(1))

@@ -1,4 +1,4 @@
-"""Layout of a workspace in a store: the object that names its version, and a client that heeds it.
+"""Layout of a workspace in a store: the object that names its version, and a client that checks it.
 
 Nothing is read or written below a prefix that another version laid out.
 """

@@ -70,8 +70,8 @@ def test_signals_while_java_starts_break_the_step_off(tmp_path: Path, times: int
     assert "Traceback" not in said
     assert "FAILED" not in said
     (record,) = (project / ".odfbuild/runs").iterdir()
-    told = map(json.loads, (record / "events.ndjson").read_text().splitlines())
-    ends = {each["step"]: each["outcome"] for each in told if "outcome" in each and "step" in each}
+    lines = map(json.loads, (record / "events.ndjson").read_text().splitlines())
+    ends = {each["step"]: each["outcome"] for each in lines if "outcome" in each and "step" in each}
     assert ends == {"append:a": "done", "ingest:a": "interrupted"}
     while javas(project):
         assert time.monotonic() < until
@@ -114,8 +114,8 @@ def test_an_interrupt_does_not_wait_for_what_spark_says_of_definitions(
     assert "Traceback" not in shown.text
     record = sorted((project / ".odfbuild/runs").iterdir())[-1]
     assert json.loads((record / "summary.json").read_text())["outcome"] == "stopped"
-    told = map(json.loads, (record / "events.ndjson").read_text().splitlines())
-    assert {each.get("outcome") for each in told if "step" in each} == {"not-begun"}
+    lines = map(json.loads, (record / "events.ndjson").read_text().splitlines())
+    assert {each.get("outcome") for each in lines if "step" in each} == {"not-begun"}
     while javas(project):
         assert time.monotonic() < until
         time.sleep(0.05)
