@@ -101,8 +101,13 @@ class Timestamp:
             raise _refusal(f"{self.nanos} ns since 1970")
         return date.fromordinal(days + _EPOCH_DAY)
 
+    @property
+    def has_date(self) -> bool:
+        """Tell whether the instant is in the years 1 to 9999."""
+        return 1 <= self.nanos // _DAY + _EPOCH_DAY <= _LAST_DAY
+
     def _check(self, text: str) -> "Timestamp":
-        if not 1 <= self.nanos // _DAY + _EPOCH_DAY <= _LAST_DAY:
+        if not self.has_date:
             raise _refusal(repr(text))
         return self
 

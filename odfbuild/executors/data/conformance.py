@@ -1,8 +1,8 @@
 """Conformance of Arrow columns to a schema: nested members by name, instants to milliseconds.
 
 Only differences that keep values are bridged: encodings, time units (finer ones are cut, towards
-the past, and noted: `fine_times`), members that came later (null).  Anything else raises pyarrow's
-ArrowInvalid.
+the past, and noted: `fine_times`), members that came later (null).  An instant that a finer unit
+cannot count raises InvalidTimestampError, anything else pyarrow's ArrowInvalid.
 """
 
 from collections.abc import Iterator
@@ -13,8 +13,10 @@ import pyarrow.compute as pc
 
 from odfbuild.executors.data.fine_times import is_noted, note_cut
 from odfbuild.odf.hashing import storage
+from odfbuild.odf.timestamp import InvalidTimestampError
 
 _PER_MILLI = {"us": 1_000, "ns": 1_000_000}
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def conform(array: pa.Array, to: pa.DataType) -> pa.Array:
@@ -92,7 +94,7 @@ def _instants(array: pa.Array, to: Any) -> pa.Array:
     """Cut instants to milliseconds, towards the past also before 1970; no zone counts as UTC."""
     per_milli = _PER_MILLI.get(array.type.unit)
     if to.unit != "ms" or per_milli is None:
-        return array.cast(to)
+        return _recounted(array, to)
     ticks = array.view(pa.int64())
     millis = pc.divide(ticks, per_milli)
     if (pc.min(ticks).as_py() or 0) < 0:
@@ -101,6 +103,21 @@ def _instants(array: pa.Array, to: Any) -> pa.Array:
     if is_noted():
         note_cut(array, pc.not_equal(pc.multiply(millis, per_milli), ticks))
     return millis.view(to)
+
+
+def _recounted(array: pa.Array, to: Any) -> pa.Array:
+    if _PER_SECOND[to.unit] <= _PER_SECOND[array.type.unit]:
+        return array.cast(to)
+    try:
+        return array.cast(to)
+    except pa.ArrowInvalid:
+        ends = pc.min_max(array.view(pa.int64())).as_py()
+        raise InvalidTimestampError(
+            what=f"{max(ends.values(), key=abs)} {array.type.unit} since 1970 is not a time that "
+            "engines can count",
+            why=f"they count {to.unit} in 64 bits",
+            fix="check the unit of its numbers; if such values are no times, read them as BIGINT",
+        ) from None
 
 
 def _struct(array: Any, to: Any) -> pa.Array:

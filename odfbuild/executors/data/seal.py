@@ -42,7 +42,7 @@ from odfbuild.odf.events import (
 from odfbuild.odf.hashing import LogicalHasher
 from odfbuild.odf.schema.arrow import to_arrow
 from odfbuild.odf.schema.arrow_bytes import arrow_bytes
-from odfbuild.odf.timestamp import Timestamp
+from odfbuild.odf.timestamp import InvalidTimestampError, Timestamp
 from odfbuild.state.chain.checked_files import HashedMark
 from odfbuild.state.chain.commit_request import StagedFile
 from odfbuild.values import dataclass
@@ -310,13 +310,26 @@ def _seal_piece(piece: SlicePiece) -> SealedSlice:
     return SealedSlice(
         data=data,
         path=piece.into,
-        watermark=Timestamp.from_millis(latest),
+        watermark=_watermark(latest, piece.columns.vocab),
         first=first,
         last=last,
         takes_back=rules.takes_back,
         cut=tuple(fine.first.values()),
         mark=mark,
     )
+
+
+def _watermark(latest: int, vocab: DatasetVocabulary) -> Timestamp:
+    watermark = Timestamp.from_millis(latest)
+    if not watermark.has_date:
+        raise InvalidTimestampError(
+            what=f"the latest {vocab.event_time_column!r}, {latest} ms since 1970, is not within "
+            "the years 1 to 9999",
+            why="it becomes the watermark, which has no other years",
+            fix="check the unit of its numbers: seconds read as milliseconds, or the reverse, "
+            "give such times",
+        )
+    return watermark
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,6 +49,7 @@ from odfbuild.odf.events import (
 )
 from odfbuild.odf.merge_strategies import name_of, only_adds, traits_of
 from odfbuild.odf.opaque import refuse_opaque
+from odfbuild.odf.timestamp import InvalidTimestampError
 from odfbuild.planner.plan.policy import AS_USUAL, EmptyInputs, IngestOptions
 from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.chain.heads import ATTEMPTS, HeadMovedError
@@ -294,6 +295,9 @@ def _take_in(
     with polling.receiver.site.workspace.staging() as staging:
         try:
             return _take_in_file(polling, fetched, staging, done, together=together)
+        except InvalidTimestampError as error:
+            error.what = f"{fetched.name}: {error.what}"
+            raise
         except (OdfBuildError, OSError, Enough, _FailedTogether):
             raise
         except Exception as error:
