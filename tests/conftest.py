@@ -276,7 +276,7 @@ def _shared_classes(home: Path, shared: Path) -> Iterator[None]:
         command, stdin=nothing, stdout=nothing, stderr=nothing, env=environment
     ) as making:
         yield
-        making.kill()
+        making.terminate()
 
 
 def _trust_test_projects(home: Path) -> None:

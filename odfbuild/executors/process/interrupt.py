@@ -68,9 +68,7 @@ class _Interrupts:
             if self.may_break:
                 self.before(number, frame)
         else:
-            for process in tuple(_RUNNING.engines):
-                with suppress(OSError):
-                    process.kill()
+            kill_engines()
 
 
 @dataclass(slots=True)
@@ -221,6 +219,13 @@ def kill_in_haste(process: subprocess.Popen[bytes]) -> None:
     _RUNNING.engines.add(process)
     if hurries():
         process.kill()
+
+
+def kill_engines() -> None:
+    """Kill the engines that run, also from the handler of a signal: no locks."""
+    for process in tuple(_RUNNING.engines):
+        with suppress(OSError):
+            process.kill()
 
 
 def ended_in_order(process: subprocess.Popen[bytes]) -> None:

@@ -4,7 +4,9 @@ Run as a module it makes the archive for the Java that is found; `archive` start
 """
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -22,8 +24,9 @@ from odfbuild.executors.engine.protocol import (
     query_over,
 )
 from odfbuild.executors.engine.spark.engine import SparkEngine
-from odfbuild.executors.engine.spark.jvm.archive import archive_of, build
+from odfbuild.executors.engine.spark.jvm.archive import ATTENDED, archive_of, build
 from odfbuild.executors.engine.spark.jvm.java import find_java
+from odfbuild.executors.process.interrupt import kill_engines, stop
 from odfbuild.odf.events import (
     DatasetVocabulary,
     MergeStrategy,
@@ -135,12 +138,28 @@ def _transform(history: Path, folder: Path, query: str) -> TransformWork:
 def main() -> int:
     """Make the archive for the Java that is found here, at low priority."""
     os.nice(10)
+    for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(each, lambda *_: threading.Thread(target=_end).start())
+    if ATTENDED in sys.argv[1:]:
+        threading.Thread(target=_end_with_starter, daemon=True).start()
     try:
         build(archive_of(find_java()), train)
     except EngineError as error:
         sys.stderr.write(f"{error.what}: {error.why}\n")
         return 1
     return 0
+
+
+def _end() -> None:
+    """Kill what runs; the main thread, which waits for it, then clears its files away."""
+    stop()
+    kill_engines()
+
+
+def _end_with_starter() -> None:
+    """End when standard input does: however its other end was closed."""
+    os.read(0, 1)
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 if __name__ == "__main__":

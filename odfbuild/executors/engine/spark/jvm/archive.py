@@ -18,15 +18,17 @@ import shutil
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import BinaryIO
 
 from odfbuild.errors import EngineFailedError
 from odfbuild.executors.engine.spark.jvm.java import Java
 from odfbuild.executors.engine.spark.jvm.launch import class_path, module_options
+from odfbuild.executors.process.interrupt import go_on, is_ending, killable
 from odfbuild.values import dataclass
 
 _PRIVATE = 0o077  # the umask of who makes one
@@ -39,6 +41,10 @@ _BUILDER = (
 )
 
 _COMMAND = (sys.executable, "-P", "-m", _BUILDER)
+ATTENDED = "attended"  # the argument of a builder that ends when its standard input does
+_PREFIX = "odfbuild-"  # of the folders of builders
+_LOOK = 0.05
+_LAST_MOMENT = 10.0  # seconds for a builder to clear its files away
 
 Note = Callable[[str], None]
 Train = Callable[[Path, Sequence[str]], None]
@@ -138,20 +144,42 @@ def _start_building(archive: Archive, note: Note) -> None:
 
 
 def _build_now(archive: Archive) -> None:
-    """Run the builder and wait for it; raises EngineFailedError with its last line."""
-    done = subprocess.run(
-        _COMMAND,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        env=_without_archive(),
-        umask=_PRIVATE,
-        check=False,
-    )
-    if done.returncode:
-        said = done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"]
-        raise _no_archive(archive, said[-1])
+    """Run the builder and wait for it, unless the run is ending: then it is ended, too.
+
+    Raises EngineFailedError with its last line, StoppedError.
+    """
+    with TemporaryFile() as said:
+        process = subprocess.Popen(
+            [*_COMMAND, ATTENDED],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=said,
+            start_new_session=True,
+            env=_without_archive(),
+            umask=_PRIVATE,
+        )
+        try:
+            while process.poll() is None and not is_ending():
+                go_on()
+                time.sleep(_LOOK)
+        finally:
+            _end_builder(process)
+        go_on()
+        said.seek(0)
+        lines = said.read().decode("utf-8", "replace").strip().splitlines()
+    if process.returncode and not is_ending():
+        raise _no_archive(archive, [f"it ended with {process.returncode}", *lines][-1])
+
+
+def _end_builder(process: "subprocess.Popen[bytes]") -> None:
+    """Have the builder kill its Java and clear its files away, if it is not done.
+
+    It does so also where nobody waits, as we were interrupted again.
+    """
+    assert process.stdin is not None  # noqa: S101 - it is a pipe
+    process.stdin.close()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_LAST_MOMENT)
 
 
 def _without_archive() -> dict[str, str]:
@@ -169,12 +197,15 @@ def _no_archive(archive: Archive, why: str) -> EngineFailedError:
 def build(archive: Archive, train: Train) -> None:
     """Make the archive by a run of `train`, waiting until it is there.
 
-    Returns at once if somebody else makes it.  Raises EngineFailedError if Java wrote none.
+    Returns at once if somebody else makes it.  Raises EngineFailedError if Java wrote none, and
+    StoppedError.
     """
     with _lock(archive) as locked:
         if not locked or archive.is_there:
             return
-        with TemporaryDirectory(prefix="odfbuild-", dir=archive.path.parent) as name:
+        for left in archive.path.parent.glob(f"{_PREFIX}*"):  # of a builder that was killed
+            shutil.rmtree(left, ignore_errors=True)
+        with TemporaryDirectory(prefix=_PREFIX, dir=archive.path.parent) as name:
             folder = Path(name)
             _make_base(archive, folder)
             made = folder / "classes"
@@ -192,7 +223,16 @@ def _make_base(archive: Archive, folder: Path) -> None:
         return
     made = folder / "base"
     command = [str(archive.java.program), "-Xshare:dump", f"-XX:SharedArchiveFile={made}"]
-    subprocess.run([*command, "-XX:+UseSerialGC"], capture_output=True, check=False)
+    process = subprocess.Popen(
+        [*command, "-XX:+UseSerialGC"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        process_group=0,
+    )
+    with process, killable(process):
+        process.wait()
+    go_on()
     if made.exists():
         made.chmod(0o600)
         made.rename(archive.base)

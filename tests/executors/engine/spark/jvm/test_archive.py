@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -139,23 +140,22 @@ def test_the_builder_is_started_once_spark_was_used_and_says_so(
 def test_a_build_that_is_waited_for_is_a_process_and_its_last_words_are_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def run(command: Sequence[str], **given: object) -> subprocess.CompletedProcess[str]:
-        assert given["env"]["ODFBUILD_CLASS_ARCHIVE"] == "off"  # type: ignore[index]
-        return subprocess.CompletedProcess(command, *answers.pop(0))
-
-    answers = [(0, "", ""), (1, "", "WARN\nno room: the disk is full\n"), (-9, "", "")]
+    answers = {
+        "it ended with 1": "sys.exit(1)",
+        "no room: the disk is full": r"sys.exit('WARN\nno room: the disk is full\n')",
+        "it ended with -9": "os.kill(os.getpid(), 9)",
+    }
     monkeypatch.setenv("ODFBUILD_CLASS_ARCHIVE", "build")
-    monkeypatch.setattr(subprocess, "run", run)
+    begun = "import os, sys; assert os.environ['ODFBUILD_CLASS_ARCHIVE'] == 'off'; "
+    monkeypatch.setattr(module, "_COMMAND", (sys.executable, "-c", begun))
     assert options(LATEST) == []
-    with pytest.raises(EngineFailedError, match="no class archive was made") as raised:
-        options(LATEST)
-    assert raised.value.why == "no room: the disk is full"
-    with pytest.raises(EngineFailedError) as raised:
-        options(LATEST)
-    assert raised.value.why == "it ended with -9"
+    for why, end in answers.items():
+        monkeypatch.setattr(module, "_COMMAND", (sys.executable, "-c", begun + end))
+        with pytest.raises(EngineFailedError, match="no class archive was made") as raised:
+            options(LATEST)
+        assert raised.value.why == why
     make(LATEST)
     assert options(LATEST)
-    assert answers == []
 
 
 def test_only_a_few_archives_are_kept() -> None:
