@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING
 from odfbuild.app.plan.changed_inputs import remember_accepted
 from odfbuild.app.plan.file_snapshot import ProjectChangedError, ProjectFiles
 from odfbuild.app.plan.make_plan import PlanRequest, plan_result
+from odfbuild.app.plan.planned_places import plan_placement
 from odfbuild.app.plan.sources import merges, planned_work
-from odfbuild.app.plan.step_placement import kept_jobs, step_placement
+from odfbuild.app.plan.step_placement import kept_jobs
 from odfbuild.errors import Level, OdfBuildError, ProjectErrors
 from odfbuild.executors.engine.registry import engine_of
 from odfbuild.executors.runs.openlineage.listener import openlineage_events
 from odfbuild.executors.testing.gate_checks import gate_of
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
-from odfbuild.planner.plan import Append, Ingest, Plan, Pull, Transform
+from odfbuild.planner.plan import Append, Plan, Pull
 from odfbuild.planner.plan.at_rest import examined
 from odfbuild.planner.plan.subset import touched
 from odfbuild.project.opened import Opened
@@ -59,8 +60,9 @@ def apply(
     None for a plan that was saved.  The engine is asked about new queries before the first block is
     written: of `declared` datasets, or of those of the plan where no definitions were read.
 
-    Raises, with nothing done, StalePlanError when a dataset changed since the plan was made,
-    ProjectChangedError, and EngineFailedError; and InterruptedRun.
+    Raises, with nothing done, StalePlanError when a dataset, or an engine elsewhere that a step
+    needs, changed since the plan was made, ProjectChangedError, NotPermittedError, and
+    EngineFailedError; and InterruptedRun.
     """
     from odfbuild.executors.process.interrupt import interruptible
     from odfbuild.executors.runs.options import RunSettings
@@ -73,6 +75,7 @@ def apply(
     if wrong:
         raise ProjectErrors(wrong)
     check_heads(touched(plan), project.workspace)
+    placement = plan_placement(project, plan)
     remember_accepted(project, plan)
     if files is not None:
         files.check(project)
@@ -85,6 +88,7 @@ def apply(
                 project,
                 plan,
                 declared,
+                placement,
                 jobs,
                 progress or Unwatched(),
                 settings,
@@ -112,6 +116,7 @@ def _run_and_record(
     project: Opened,
     plan: Plan,
     declared: "Sequence[Declared] | None",
+    placement: "Placement | None",
     jobs: int,
     progress: "Progress",
     settings: "RunSettings",
@@ -125,7 +130,6 @@ def _run_and_record(
     from odfbuild.executors.runs.scheduler import run
 
     engine = engine_of(project)
-    placement = _placement(project, plan, declared)
     site = replace(site_of(project, engine), placement=placement)
     recorder = Recorder(project, plan, asking, progress)
     recording = Recording(project.workspace, recorder)
@@ -176,18 +180,6 @@ def _prepared(
     states = project.workspace.states()
     asked = planned_definitions(plan, states) if declared is None else declared
     return refused_by_engine(project, asked, plan, engine, states)
-
-
-def _placement(
-    project: Opened, plan: Plan, declared: "Sequence[Declared] | None"
-) -> "Placement | None":
-    """Return where the steps of a plan are carried out; None if all are here."""
-    if not any(isinstance(step.work, Ingest | Transform) for step in plan.steps):
-        return None
-    try:
-        return step_placement(project, declared)
-    except ProjectErrors:  # the definitions of a saved plan may be broken by now
-        return step_placement(project, ())
 
 
 def site_of(project: Opened, engine: "Engine") -> "Site":

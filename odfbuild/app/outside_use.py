@@ -35,7 +35,7 @@ from odfbuild.odf.events import (
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared, polling_of
-from odfbuild.planner.plan import Ingest, OutsideUse, Plan, Transform
+from odfbuild.planner.plan import OutsideUse, Plan
 from odfbuild.project.config.outside_engines import OutsideEngine
 from odfbuild.project.config.project_file import Config
 from odfbuild.project.opened import Opened
@@ -206,20 +206,14 @@ def engine_notes(project: Opened, declared: Sequence[Declared], plan: Plan) -> I
     """
     if not project.config.engines:
         return
-    from odfbuild.executors.engine.registry import query_engines
-
-    planned = {step.target for step in plan.steps}
-    events = (each.snapshot.metadata for each in declared if each.alias in planned)
-    named = query_engines(*(event for found in events for event in found))
-    runs = any(isinstance(step.work, Ingest | Transform) for step in plan.steps)
+    needed = {place.engine for place in plan.places}
     tags = {tag for each in declared for tag in each.traits.tags}
     for name, engine in project.config.engines.items():
         if engine.steps is not None:
             known = project.config.targets
             yield from _unknown(engine, "target", engine.steps.targets, known)
             yield from _unknown(engine, "tag of a dataset", engine.steps.tags, tags)
-        takes = engine.steps is not None and engine.steps.counts_in(project.target)
-        if name not in named and not (takes and runs):
+        if name not in needed:
             continue
         try:
             check_permitted(project, name)

@@ -20,6 +20,7 @@ from odfbuild.app.plan.cache import PlanBasis, UnchangedPlan, at_rest, engines, 
 from odfbuild.app.plan.file_snapshot import ProjectFiles, read_at_once
 from odfbuild.app.plan.input_history import rewritten_inputs, taken_inputs
 from odfbuild.app.plan.late_files import files_notes, reread_files
+from odfbuild.app.plan.planned_places import engine_places, step_notes
 from odfbuild.app.plan.remote_inputs import (
     as_they_are,
     barred_readers,
@@ -406,6 +407,8 @@ def _plan_of(
             else taken_inputs(project.workspace, loaded.declared, as_they_are(renamed, remote)),
         ),
     )
+    if not against:
+        plan = replace(plan, places=engine_places(project, loaded.declared, plan, renamed))
     return replace(
         plan,
         notes=(
@@ -415,6 +418,7 @@ def _plan_of(
             *disabled_notes(project, loaded.declared, disabled),
             *(() if against else engine_notes(project, loaded.declared, plan)),
             *(() if against else ingest_notes(project, loaded.declared, plan, renamed)),
+            *step_notes(project, loaded.declared, plan),
             *files_notes(loaded.declared, passed),
             *_idle_moves(project, loaded.declared),
         ),

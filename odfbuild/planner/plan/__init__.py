@@ -14,6 +14,7 @@ from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.plan.changes import Assessment, ChangeClass, Verdict
+from odfbuild.planner.plan.places import EnginePlace
 from odfbuild.planner.plan.policy import AS_USUAL, IngestOptions
 from odfbuild.planner.plan.reasons import (
     InputMayAdvance,
@@ -157,8 +158,9 @@ class Plan:
 
     `against` names what was compared with if not the chains: such a plan cannot be applied.
     `git` and what is foreseen are no part of the plan's hash.  `selected` is None for everything.
-    `outside` is what the whole project asks for that lies outside of it.  `refused` are datasets
-    whose definitions could not be carried out: a plan with such is not applied.
+    `outside` is what the whole project asks for that lies outside of it, `places` the engines
+    elsewhere that carry out steps.  `refused` are datasets whose definitions could not be carried
+    out: a plan with such is not applied.
     """
 
     odf_version: str
@@ -175,6 +177,7 @@ class Plan:
     git: GitState | None = None
     selected: tuple[DatasetAlias, ...] | None = None
     outside: tuple[OutsideUse, ...] = ()
+    places: tuple[EnginePlace, ...] = ()
     refused: Mapping[DatasetAlias, tuple[Diagnostic, ...]] = field(default_factory=dict)
 
     @property

@@ -14,6 +14,7 @@ from odfbuild.odf.identity import DatasetId
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.plan import Append, BaseHead, Move, Plan, Planned, Pull, Step, Transform
 from odfbuild.planner.plan.changes import Hit, Judgement, Verdict
+from odfbuild.planner.plan.places import places_of
 from odfbuild.planner.plan.reasons import InputMayAdvance, Reason
 
 
@@ -146,6 +147,7 @@ def restrict(plan: Plan, chosen: Collection[DatasetAlias]) -> Plan:
         unchanged=tuple(alias for alias in datasets if alias not in touched),
         verdict=_verdict(plan.verdict, datasets),
         selected=tuple(datasets),
+        places=places_of(plan.places, touched),
     )
 
 

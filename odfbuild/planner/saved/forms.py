@@ -164,6 +164,7 @@ def _add_plan(to: Codec) -> None:
         notes="notes",
         verdict="gate",
         outside=Member("outside", omitted=lambda plan: not plan.outside),
+        places=Member("places", omitted=lambda plan: not plan.places),
     )
 
 

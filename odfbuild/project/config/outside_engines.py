@@ -1,11 +1,14 @@
 """Engines elsewhere: the `engines` setting, by the names that queries have for them."""
 
+import json
 import re
 from collections.abc import Collection, Mapping
+from dataclasses import asdict, replace
 from typing import Final
 
 from odfbuild.errors import SourceSpan
 from odfbuild.odf.events import Transform, TransformSql
+from odfbuild.odf.identity import Multihash, sha3_256
 from odfbuild.project.config.engines import ENGINES, MERGERS
 from odfbuild.project.config.quantities import parse_lag, parse_size
 from odfbuild.project.config.repositories import is_store, problem_of_store
@@ -79,6 +82,12 @@ class OutsideEngine:
     mounted: str | None = None
     limit: float = _LIMIT
     span: SourceSpan | None = None
+
+    @property
+    def settings(self) -> Multihash:
+        """Return the hash of all that a project says of it."""
+        said = asdict(replace(self, span=None))
+        return sha3_256(json.dumps(said, sort_keys=True).encode())
 
     def runs_query(self, query: Transform | None) -> bool:
         """Tell whether an engine for jobs can run the query of a source, if that has one."""

@@ -25,8 +25,7 @@ from odfbuild.executors.engine.messages.file_ingest import (
 )
 from odfbuild.host.files import open_regular
 from odfbuild.host.json_text import parse_json
-from odfbuild.odf.events import MergeStrategyAppend
-from odfbuild.odf.merge_strategies import key_of, only_adds, skips_keys
+from odfbuild.odf.merge_strategies import History, key_of, only_adds, skips_keys, traits_of
 from odfbuild.odf.messages import IngestStepResponseSuccess
 from odfbuild.odf.schema.arrow import declared_schema
 from odfbuild.planner.plan.policy import BadRows, ColumnsPolicy
@@ -110,7 +109,8 @@ class IngestJobs:
             raise self._wrong("says that it left out more rows than there are")
         if left and not skips_keys(work.merge):
             raise self._wrong("left out rows, which only a Ledger does")
-        keeps_all = isinstance(work.merge, MergeStrategyAppend) and work.preprocess is None
+        looks_back = traits_of(work.merge).history is not History.NOTHING
+        keeps_all = not looks_back and work.preprocess is None
         if keeps_all and answer.num_records != read:
             raise self._wrong(f"wrote {answer.num_records:,} of {read:,} rows, and Append adds all")
         twice = repeated_name(answer.columns)

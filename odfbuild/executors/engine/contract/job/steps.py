@@ -4,7 +4,7 @@ The block of such a step is what it would be if it ran here: rows do not depend 
 """
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
@@ -21,6 +21,7 @@ from odfbuild.executors.engine.messages.dataset_step import files_of, rows_of_st
 from odfbuild.executors.engine.protocol import TransformWork
 from odfbuild.odf.events import SetPollingSource, TransformSql
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.plan.places import EnginePlace
 from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
@@ -30,8 +31,22 @@ if TYPE_CHECKING:
 _ROWS: Final = "rows.parquet"
 _CHECKPOINT: Final = "checkpoint.parquet"
 
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """The datasets whose steps an engine carries out: all steps, or only large ones.
+
+    `large` is None where that is so of each dataset.
+    """
+
+    always: frozenset[DatasetAlias]
+    large: frozenset[DatasetAlias] | None = None
+
+
 TagsOf = Callable[[], Mapping[DatasetAlias, Collection[str]]]
 """What gives the tags of datasets; it is called once, if at all."""
+AssignedOf = Callable[[], Mapping[str, Assigned]]
+"""What gives the datasets of engines, by their names; it is called once, if at all."""
 
 
 class StepJobs:
@@ -91,27 +106,28 @@ class _JobEngine:
 class Placement:
     """Where the steps of a project's target are carried out, by the `steps` of its engines."""
 
-    def __init__(self, project: "Opened", engines: Iterable["OutsideEngine"], tags: TagsOf) -> None:
+    def __init__(
+        self, project: "Opened", engines: Iterable["OutsideEngine"], assigned: AssignedOf
+    ) -> None:
         root, folder = project.workspace.root, project.root
         clients = ((each, JobClient(each, root, folder)) for each in engines)
         self._engines = tuple(
             _JobEngine(each, client, StepJobs(client), IngestJobs(client, each.engine))
             for each, client in clients
         )
-        self._tags_of = tags
-        self._tags: Mapping[DatasetAlias, frozenset[str]] | None = None
+        self._assigned_of = assigned
+        self._assigned: Mapping[str, Assigned] | None = None
 
     def place(self, target: DatasetAlias, work: TransformWork) -> tuple[str, StepJobs] | None:
         """Return the engine that is to carry out a step, with its name; None if that is done here.
 
-        The first engine counts that a tag of the dataset asks for, or that takes steps over so
-        many bytes.
+        The first engine counts that has all steps of the dataset, or steps over so many bytes.
         """
         transform = work.query.transform
         for each in self._engines:
             engine = each.engine
             if engine.engine == transform.engine.lower() and (
-                self._is_tagged(target, engine) or _is_large(work, engine)
+                self._has_all(target, engine) or _is_large(work, self._least(target, engine))
             ):
                 return engine.name, each.steps
         return None
@@ -122,19 +138,20 @@ class Placement:
         """Return the engine that is to read and merge new files of a source; None if that is here.
 
         `size` is how many bytes they have.  The first engine counts that can run the query of the
-        source, and that a tag of the dataset asks for, or that takes so much.
+        source, and that has all files of the dataset, or takes so much.
         """
-        tags = self._known.get(target, frozenset())
         for each in self._engines:
             engine = each.engine
-            if engine.runs_query(source.preprocess) and engine.why_ingest(tags, size) is not None:
+            least = self._least(target, engine)
+            takes = self._has_all(target, engine) or (least is not None and size >= least)
+            if takes and engine.runs_query(source.preprocess):
                 return engine.name, each.ingests
         return None
 
     def takes_source(self, target: DatasetAlias, source: SetPollingSource) -> bool:
         """Tell whether all files of a source are read and merged elsewhere, however large."""
         return any(
-            each.engine.runs_query(source.preprocess) and self._is_tagged(target, each.engine)
+            each.engine.runs_query(source.preprocess) and self._has_all(target, each.engine)
             for each in self._engines
         )
 
@@ -142,7 +159,7 @@ class Placement:
         """Tell whether all steps of a dataset are carried out elsewhere, however large."""
         name = transform.engine.lower()
         return any(
-            each.engine.engine == name and self._is_tagged(target, each.engine)
+            each.engine.engine == name and self._has_all(target, each.engine)
             for each in self._engines
         )
 
@@ -151,15 +168,22 @@ class Placement:
         for each in self._engines:
             each.client.cancel()
 
-    def _is_tagged(self, target: DatasetAlias, engine: "OutsideEngine") -> bool:
-        tags = self._known.get(target, frozenset())
-        return engine.steps is not None and not tags.isdisjoint(engine.steps.tags)
+    def _has_all(self, target: DatasetAlias, engine: "OutsideEngine") -> bool:
+        found = self._known.get(engine.name)
+        return found is not None and target in found.always
+
+    def _least(self, target: DatasetAlias, engine: "OutsideEngine") -> int | None:
+        """Return from how many bytes on an engine takes steps of a dataset; None if it does not."""
+        found = self._known.get(engine.name)
+        if engine.steps is None or found is None:
+            return None
+        return engine.steps.least if found.large is None or target in found.large else None
 
     @property
-    def _known(self) -> Mapping[DatasetAlias, frozenset[str]]:
-        if self._tags is None:
-            self._tags = {name: frozenset(tags) for name, tags in self._tags_of().items()}
-        return self._tags
+    def _known(self) -> Mapping[str, Assigned]:
+        if self._assigned is None:
+            self._assigned = self._assigned_of()
+        return self._assigned
 
 
 def placement_of(project: "Opened", tags: TagsOf) -> Placement | None:
@@ -172,14 +196,45 @@ def placement_of(project: "Opened", tags: TagsOf) -> Placement | None:
         for each in project.config.engines.values()
         if each.steps is not None and each.steps.counts_in(project.target)
     ]
+
+    def assigned() -> Mapping[str, Assigned]:
+        known = tags()
+        return {
+            each.name: Assigned(
+                frozenset(
+                    name
+                    for name, found in known.items()
+                    if each.steps is not None and not {*found}.isdisjoint(each.steps.tags)
+                )
+            )
+            for each in engines
+        }
+
+    return _permitted(project, engines, assigned)
+
+
+def placement_of_plan(project: "Opened", places: Sequence[EnginePlace]) -> Placement | None:
+    """Return where the steps of a plan are carried out, None if all are here.
+
+    The engines have to be those of the plan.  Raises as `placement_of` does.
+    """
+    engines = [project.config.engines[each.engine] for each in places]
+    assigned = {
+        each.engine: Assigned(frozenset(each.datasets), frozenset(each.large)) for each in places
+    }
+    return _permitted(project, [each for each in engines if each.steps], lambda: assigned)
+
+
+def _permitted(
+    project: "Opened", engines: Sequence["OutsideEngine"], assigned: AssignedOf
+) -> Placement | None:
     for each in engines:
         check_permitted(project, each.name)
-    return Placement(project, engines, tags) if engines else None
+    return Placement(project, engines, assigned) if engines else None
 
 
-def _is_large(work: TransformWork, engine: "OutsideEngine") -> bool:
+def _is_large(work: TransformWork, least: int | None) -> bool:
     """Tell whether the files that a step may read are as large as an engine takes."""
-    least = None if engine.steps is None else engine.steps.least
     if least is None:
         return False
     stored = work.stored

@@ -1,0 +1,158 @@
+"""Places of the steps of a plan: made with the plan, and compared when it is carried out."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from odfbuild.errors import Diagnostic, Level, OdfBuildError
+from odfbuild.odf.chain.state import ChainState
+from odfbuild.odf.events import SetPollingSource, SetTransform, TransformSql
+from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.declared import Declared
+from odfbuild.planner.plan import Append, Ingest, Plan, Transform
+from odfbuild.planner.plan.places import EnginePlace, places_of
+from odfbuild.project.config.outside_engines import OutsideEngine
+from odfbuild.project.opened import Opened
+from odfbuild.values import dataclass
+
+if TYPE_CHECKING:
+    from odfbuild.executors.engine.contract.job.steps import Placement
+
+_NAMED: Final = 5  # datasets in one note or error
+
+
+@dataclass(frozen=True, slots=True)
+class _PlannedWork:
+    """What is carried out of a dataset's definition, and whether rows are made."""
+
+    definition: SetTransform | SetPollingSource
+    runs: bool
+
+
+def engine_places(
+    project: Opened,
+    declared: Sequence[Declared],
+    plan: Plan,
+    current: Mapping[DatasetAlias, ChainState],
+) -> tuple[EnginePlace, ...]:
+    """Return the engines elsewhere that steps of a plan need, in the project's order."""
+    engines = project.config.engines
+    if not engines:
+        return ()
+    from odfbuild.executors.engine.registry import query_engines
+
+    tags = {each.alias: frozenset(each.traits.tags) for each in declared}
+    always: dict[str, list[DatasetAlias]] = {name: [] for name in engines}
+    large: dict[str, list[DatasetAlias]] = {name: [] for name in engines}
+    for target, work in _works(plan, current):
+        named = query_engines(work.definition)
+        for name in named & engines.keys():
+            always[name].append(target)
+        for engine in engines.values() if work.runs else ():
+            rule = engine.steps
+            if rule is None or not rule.counts_in(project.target) or not _fits(engine, work):
+                continue
+            if not tags.get(target, frozenset()).isdisjoint(rule.tags):
+                always[engine.name].append(target)
+                break
+            if rule.least is not None:
+                large[engine.name].append(target)
+    return tuple(
+        EnginePlace(
+            engine=name,
+            runs=engine.address,
+            settings=engine.settings,
+            datasets=tuple(dict.fromkeys(always[name])),
+            large=tuple(large[name]),
+            least=engine.steps.least if engine.steps is not None and large[name] else None,
+        )
+        for name, engine in engines.items()
+        if always[name] or large[name]
+    )
+
+
+def _works(
+    plan: Plan, current: Mapping[DatasetAlias, ChainState]
+) -> Iterator[tuple[DatasetAlias, _PlannedWork]]:
+    """Yield the datasets that have steps, with the definition that is in force in them."""
+    new: dict[DatasetAlias, SetTransform | SetPollingSource] = {}
+    runs = {step.target for step in plan.steps if isinstance(step.work, Ingest | Transform)}
+    for step in plan.steps:
+        for event in step.work.events if isinstance(step.work, Append) else ():
+            if isinstance(event, SetTransform | SetPollingSource):
+                new[step.target] = event
+    for target in dict.fromkeys(step.target for step in plan.steps):
+        state = current.get(target)
+        old = None if state is None else state.transform or state.polling
+        definition = new.get(target, old if target in runs else None)
+        if definition is not None:
+            yield target, _PlannedWork(definition, target in runs)
+
+
+def _fits(engine: OutsideEngine, work: _PlannedWork) -> bool:
+    """Tell whether an engine for jobs can carry out the steps of a definition."""
+    if isinstance(work.definition, SetPollingSource):
+        return engine.runs_query(work.definition.preprocess)
+    query = work.definition.transform
+    return isinstance(query, TransformSql) and query.engine.lower() == engine.engine
+
+
+def step_notes(project: Opened, declared: Sequence[Declared], plan: Plan) -> Iterator[Diagnostic]:
+    """Yield which transforms of a plan are carried out elsewhere by the rules of an engine."""
+    tags = {each.alias: each.traits.tags for each in declared}
+    planned = {step.target for step in plan.steps if isinstance(step.work, Transform)}
+    for place in plan.places:
+        rule = project.config.engines[place.engine].steps
+        if rule is None:
+            continue
+        found: dict[str, list[DatasetAlias]] = {}
+        for each in place.datasets:
+            tag = next((tag for tag in rule.tags if tag in tags.get(each, ())), None)
+            if each in planned and tag is not None:
+                found.setdefault(f": the tag {tag!r}", []).append(each)
+        least = [each for each in place.large if each in planned]
+        if least:
+            found[f" if they may read {place.least:,} bytes or more"] = least
+        for why, names in found.items():
+            yield Diagnostic(
+                code="step-place",
+                what=f"steps of {_listed(names)} are carried out by {place.engine}{why}",
+                why="`steps` of `engines` in odfbuild.yaml; this machine commits the rows",
+                fix="none is needed",
+                level=Level.NOTE,
+            )
+
+
+def plan_placement(project: Opened, plan: Plan) -> "Placement | None":
+    """Return where the steps of a plan are carried out, as it says; None if all are here.
+
+    Raises StalePlanError if an engine is not as it was when the plan was made, NotPermittedError.
+    """
+    places = places_of(plan.places, {step.target for step in plan.steps})
+    for each in places:
+        engine = project.config.engines.get(each.engine)
+        if engine is None or engine.settings != each.settings:
+            raise _changed(each, engine)
+    if not any(isinstance(step.work, Ingest | Transform) for step in plan.steps) or not places:
+        return None
+    from odfbuild.executors.engine.contract.job.steps import placement_of_plan
+
+    return placement_of_plan(project, places)
+
+
+def _changed(place: EnginePlace, engine: OutsideEngine | None) -> OdfBuildError:
+    from odfbuild.executors.runs.definition import StalePlanError
+
+    names = _listed((*place.datasets, *place.large))
+    return StalePlanError(
+        what=f"the engine {place.engine} is not in `engines` any more"
+        if engine is None
+        else f"the engine {place.engine} in `engines` is another one than when the plan was made",
+        why=f"the plan has steps of {names} carried out by it, at {place.runs}",
+        fix="plan again",
+        span=None if engine is None else engine.span,
+    )
+
+
+def _listed(names: Sequence[DatasetAlias]) -> str:
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return ", ".join(map(str, names[:_NAMED])) + more

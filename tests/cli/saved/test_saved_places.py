@@ -1,0 +1,222 @@
+"""Saved plans bind where steps are carried out: no program runs that a plan does not name."""
+
+import json
+import random
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from odfbuild.executors.engine.spark import engine as spark
+from odfbuild.odf.identity import sha3_256
+from odfbuild.planner.plan.places import EnginePlace
+from odfbuild.planner.saved import canonical, from_json, to_json
+from tests.support.engines import FakeEngine
+from tests.support.process.inside import heads, lay_out
+from tests.support.process.within import Within
+from tests.support.projects import REPOSITORY
+from tests.support.projects.texts import derivative
+from tests.support.values.plans import EVERYTHING, alias
+
+NEWS = {"data/2.csv": "t,k,v\n2024-01-03,c,3\n"}
+NONE: Mapping[str, str] = {}
+TAGGED = {"out": "big"}
+
+
+class Placed:
+    """A project whose engines take jobs by programs that leave a mark and fail."""
+
+    def __init__(self, cli: Within) -> None:
+        self.cli, self.folder = cli, cli.folder
+        lay_out(self.folder, NEWS)
+        self.marks = self.folder.with_name("marks")
+        self.marks.mkdir()
+        script = self.folder.with_name("program.py")
+        script.write_text(
+            "import sys, pathlib\n"
+            "pathlib.Path(__file__).with_name('marks').joinpath(sys.argv[2]).touch()\n"
+            "sys.exit(9)\n"
+        )
+        self.script = str(script)
+        self.allow("*")
+
+    def allow(self, *programs: str) -> None:
+        """Let the policy name these programs."""
+        allowed = json.dumps([f"command:{each}" for each in programs])
+        policy = self.folder.with_name("policy.yaml")
+        policy.write_text(f"odfbuild_policy: 1\nengines: {allowed}\n")
+
+    def entry(self, mark: str, steps: str, more: str = "") -> str:
+        """Return the entry of an engine whose program leaves a mark."""
+        command = json.dumps([sys.executable, self.script, "{request}", mark])
+        return f"{{command: {command}, engine: spark{more}, steps: {steps}}}"
+
+    def settings(self, engines: Mapping[str, str], tags: Mapping[str, str] = TAGGED) -> None:
+        """Write odfbuild.yaml with these engines, and tags of datasets."""
+        lines = [f"  {name}: {entry}" for name, entry in engines.items()]
+        given = ", ".join(f"{name}: {{tags: [{tag}]}}" for name, tag in tags.items())
+        text = [
+            *("odfbuild: 1", f"defaults: {{{given}}}", "targets: {dev: {}, prod: {}}"),
+            *("default_target: dev", *(["engines:", *lines] if lines else [])),
+        ]
+        lay_out(self.folder, {"odfbuild.yaml": "\n".join(text) + "\n"})
+
+    def __call__(self, *arguments: str) -> tuple[int, str, str]:
+        done = self.cli(*arguments, ODFBUILD_POLICY=str(self.folder.with_name("policy.yaml")))
+        return done.code, done.out, done.err
+
+    def plan(self, *chosen: str) -> str:
+        """Save a plan; return what was printed."""
+        code, out, err = self("plan", "--out", "plan.json", *chosen)
+        assert code == 0, err
+        return out + err
+
+    def places(self) -> dict[str, tuple[list[str], list[str], int | None]]:
+        """Return the places in the saved plan."""
+        saved = json.loads((self.folder / "plan.json").read_text())
+        return {
+            each["engine"]: (each["datasets"], each["large"], each["least"])
+            for each in saved.get("places", ())
+        }
+
+    def ran(self) -> set[str]:
+        """Return the marks of the programs that ran."""
+        return {each.name for each in self.marks.iterdir()}
+
+
+@pytest.fixture
+def placed(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Placed:
+    monkeypatch.setattr(spark, "SparkEngine", lambda *_, **__: FakeEngine())
+    return Placed(Within(project, capsys, monkeypatch))
+
+
+def test_a_plan_says_where_its_steps_are_carried_out(placed: Placed) -> None:
+    placed.settings({"a": placed.entry("a", "{tags: [big], from: 1GB}")}, {"src": "big"})
+    said = placed.plan()
+    assert placed.places() == {"a": (["src"], ["out"], 1_000_000_000)}
+    assert "new files of src are read and merged by a: the tag 'big'" in said
+    assert "steps of out are carried out by a if they may read 1,000,000,000 bytes" in said
+    placed.settings({"a": placed.entry("a", "{tags: [big]}")})
+    assert "steps of out are carried out by a: the tag 'big'" in placed.plan()
+    assert placed.places() == {"a": (["out"], [], None)}
+    placed.settings({"a": placed.entry("a", "{tags: [big], targets: [prod]}")})
+    assert "carried out by" not in placed.plan()
+    assert placed.places() == {}
+    placed.settings({"a": placed.entry("a", "{tags: [big]}")}, {"src": "big", "out": "big"})
+    placed.plan("src")
+    assert placed.places() == {"a": (["src"], [], None)}
+
+
+STEPS = "{tags: [big]}"
+EDITS = {
+    "an engine is added": ({}, TAGGED, {"a": ("x", STEPS, "")}, TAGGED),
+    "by size": ({}, TAGGED, {"a": ("x", "{from: 1B}", "")}, TAGGED),
+    "another is added": ({"a": ("a", "{tags: [no]}", "")}, TAGGED, {"a": ("x", STEPS, "")}, TAGGED),
+    "a tag is given": ({"a": ("x", STEPS, "")}, NONE, {"a": ("x", STEPS, "")}, TAGGED),
+    "a rule is changed": ({"a": ("x", "{from: 1TB}", "")}, NONE, {"a": ("x", STEPS, "")}, NONE),
+    "another program": ({"a": ("a", STEPS, "")}, TAGGED, {"a": ("x", STEPS, "")}, TAGGED),
+    "a limit": ({"a": ("x", STEPS, "")}, TAGGED, {"a": ("x", STEPS, ", limit: 9s")}, TAGGED),
+    "by size, too": (
+        {"a": ("x", STEPS, "")}, TAGGED, {"a": ("x", "{tags: [big], from: 1B}", "")}, TAGGED,
+    ),
+    "removed": ({"a": ("a", STEPS, "")}, TAGGED, {}, TAGGED),
+    "the tag is removed": ({"a": ("a", STEPS, "")}, TAGGED, {"a": ("a", STEPS, "")}, NONE),
+    "one before it": (
+        {"a": ("a", STEPS, "")}, TAGGED,
+        {"x": ("x", STEPS, ""), "a": ("a", STEPS, "")}, TAGGED,
+    ),
+}  # fmt: skip
+"""Engines and tags when a plan was made, and when it is carried out."""
+STALE = ("a rule is changed", "another program", "a limit", "by size, too", "removed")
+NAMED = ("the tag is removed", "one before it")  # whose program the plan names
+
+
+@pytest.mark.holds("project-places")
+@pytest.mark.parametrize("edit", EDITS)
+def test_a_saved_plan_runs_no_program_that_it_does_not_name(placed: Placed, edit: str) -> None:
+    engines, tags, later, later_tags = EDITS[edit]
+    placed.settings({name: placed.entry(*each) for name, each in engines.items()}, tags)
+    placed.plan()
+    before = heads(placed.folder)
+    placed.settings({name: placed.entry(*each) for name, each in later.items()}, later_tags)
+    code, _, err = placed("apply", "plan.json")
+    assert placed.ran() == ({"a"} if edit in NAMED else set())
+    if edit in STALE:
+        assert code == 5, err
+        assert "error[stale-plan]: the engine a " in err
+        assert heads(placed.folder) == before
+    else:
+        assert code == (4 if edit in NAMED else 0), err
+
+
+def test_a_policy_that_changed_refuses_the_program_of_a_saved_plan(placed: Placed) -> None:
+    placed.settings({"a": placed.entry("a", STEPS)})
+    placed.plan()
+    before = heads(placed.folder)
+    placed.allow("other")
+    code, _, err = placed("apply", "plan.json")
+    assert code == 1
+    assert "engine-not-permitted" in err
+    assert placed.ran() == set()
+    assert heads(placed.folder) == before
+
+
+@pytest.mark.holds("project-places")
+def test_the_program_of_a_query_is_that_of_the_saved_plan(placed: Placed) -> None:
+    text = derivative("more", engine="duck", query="select t, k, v from src")
+    lay_out(placed.folder, {"datasets/more.yaml": text})
+    command = [sys.executable, placed.script, "{request}"]
+    entries = [f"{{command: {json.dumps([*command, each])}, engine: spark}}" for each in "ax"]
+    placed.settings({"duck": entries[0]})
+    placed.plan()
+    assert placed.places() == {"duck": (["more"], [], None)}
+    placed.settings({"duck": entries[1]})
+    code, _, err = placed("apply", "plan.json")
+    assert (code, placed.ran()) == (5, set())
+    assert "the engine duck in `engines` is another one than when the plan was made" in err
+    placed.settings({"duck": entries[0]})
+    placed("apply", "plan.json")
+    assert placed.ran() == {"a"}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_whatever_is_edited_only_programs_of_the_plan_run(placed: Placed, seed: int) -> None:
+    draw = random.Random(seed)
+
+    def drawn() -> tuple[dict[str, str], dict[str, str]]:
+        engines = {}
+        for name in draw.sample("abc", draw.randint(0, 3)):
+            rule = draw.choice(["{tags: [big]}", "{tags: [no, big]}", "{from: 1B}", "{from: 1TB}"])
+            mark = f"{name}{draw.randint(0, 1)}"
+            engines[name] = placed.entry(mark, rule, draw.choice(["", ", limit: 90s"]))
+        tags = {name: draw.choice(["big", "no"]) for name in ("src", "out") if draw.random() < 0.7}
+        return engines, tags
+
+    engines, tags = drawn()
+    placed.settings(engines, tags)
+    placed.plan()
+    named = {mark for name in placed.places() for mark in (f"{name}0", f"{name}1")}
+    named = {each for each in named if f'"{each}"' in engines.get(each[0], "")}
+    later, later_tags = drawn()
+    placed.settings({**later, **engines} if draw.random() < 0.5 else later, later_tags)
+    code, _, err = placed("apply", "plan.json")
+    assert placed.ran() <= named, err
+    assert code in (0, 5) or "error[engine-failed]" in err, err
+
+
+def test_places_are_saved_and_come_back() -> None:
+    place = EnginePlace(
+        engine="a", runs="command:submit", settings=sha3_256(b"entry"), datasets=(alias("x"),),
+        large=(alias("y"),), least=10,
+    )  # fmt: skip
+    plan = replace(EVERYTHING, places=(place, replace(place, engine="b", large=(), least=None)))
+    written = json.loads(canonical(to_json(plan)))
+    assert from_json(written) == plan
+    published = json.loads((REPOSITORY / "schemas" / "plan.schema.json").read_text("utf-8"))
+    jsonschema.validate(written, published)
+    assert "places" not in to_json(EVERYTHING)
