@@ -6,6 +6,7 @@ from functools import partial
 from glob import has_magic
 from os.path import normpath, realpath
 from pathlib import Path
+from shutil import which
 
 from odfbuild.errors import Diagnostic, Level
 from odfbuild.executors.engine.contract.permission import check_permitted
@@ -201,8 +202,9 @@ def _host(url: str) -> str:
 def engine_notes(project: Opened, declared: Sequence[Declared], plan: Plan) -> Iterator[Diagnostic]:
     """Yield warnings of engines elsewhere.
 
-    Of those that steps of a plan need and the policy refuses, as `apply` does on a machine with the
-    same policy; of targets and tags in `steps` that the project does not have.
+    Of those that steps of a plan need and the policy refuses, or whose program is not there, as
+    `apply` would find on this machine; of targets and tags in `steps` that the project does not
+    have.
     """
     if not project.config.engines:
         return
@@ -220,6 +222,17 @@ def engine_notes(project: Opened, declared: Sequence[Declared], plan: Plan) -> I
         except NotPermittedError as error:
             (found,) = error.diagnostics()
             yield replace(found, what=f"apply is refused here: {found.what}", level=Level.WARNING)
+            continue
+        if engine.command and which(engine.command[0]) is None:
+            yield Diagnostic(
+                code="engine-unreachable",
+                what=f"the engine {name} has a command whose program is not here: "
+                f"{engine.command[0]}",
+                why="`apply` on this machine cannot carry out the steps that are placed there",
+                fix="install the program, or correct `command` in odfbuild.yaml",
+                span=engine.span,
+                level=Level.WARNING,
+            )
 
 
 def _unknown(

@@ -374,6 +374,7 @@ def _plan_of(
 ) -> Plan:
     remote = {alias: each for alias, each in remote.items() if alias in current}
     renamed = _by_new_names(project, loaded.declared, current)
+    again = reread_files(loaded.declared, passed)
     disabled = () if against else disabled_sources(project, loaded.declared, renamed)
     plan = make_plan(
         loaded.declared,
@@ -399,7 +400,7 @@ def _plan_of(
             diverged=asked.diverged,
             disabled=disabled,
             at_rest=() if against else at_rest(project, current),
-            reread=reread_files(loaded.declared, passed),
+            reread=again,
             remote=remote,
             pulled={} if against else _pull_origins(project, loaded, renamed),
             taken={}
@@ -417,7 +418,7 @@ def _plan_of(
             *(() if against else unpinned_notes(project, plan)),
             *disabled_notes(project, loaded.declared, disabled),
             *(() if against else engine_notes(project, loaded.declared, plan)),
-            *(() if against else ingest_notes(project, loaded.declared, plan, renamed)),
+            *(() if against else ingest_notes(project, loaded.declared, plan, renamed, again)),
             *step_notes(project, loaded.declared, plan),
             *files_notes(loaded.declared, passed),
             *_idle_moves(project, loaded.declared),

@@ -5,12 +5,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from odfbuild.errors import Diagnostic, Level
-from odfbuild.executors.ingest.fetch.local import SOURCE_NAME, is_local, pending_bytes
+from odfbuild.executors.ingest.fetch.local import SOURCE_NAME, bytes_of, is_local, pending_bytes
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import SetPollingSource
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared, polling_of
 from odfbuild.planner.plan import Ingest, Plan
+from odfbuild.planner.steps import RereadFiles
 from odfbuild.project.config.outside_engines import OutsideEngine
 from odfbuild.project.opened import Opened
 
@@ -25,8 +26,12 @@ def ingest_notes(
     declared: Sequence[Declared],
     plan: Plan,
     current: Mapping[DatasetAlias, ChainState],
+    reread: Mapping[DatasetAlias, RereadFiles],
 ) -> Iterator[Diagnostic]:
-    """Yield where new files of sources are read, as far as that may be elsewhere, and why."""
+    """Yield where files of sources are read, as far as that may be elsewhere, and why.
+
+    `reread` are those that are read again.
+    """
     engines = [
         each
         for each in project.config.engines.values()
@@ -40,7 +45,8 @@ def ingest_notes(
         source = polling_of(each) if each.alias in planned else None
         if source is None:
             continue
-        said = _place(project, engines, each, source, current.get(each.alias))
+        again = reread[each.alias].names if each.alias in reread else ()
+        said = _place(project, engines, each, source, current.get(each.alias), again)
         if said is not None:
             found.setdefault(said, []).append(str(each.alias))
     for said, names in found.items():
@@ -61,11 +67,13 @@ def _place(
     each: Declared,
     source: SetPollingSource,
     state: ChainState | None,
+    again: Sequence[str],
 ) -> str | None:
     """Return where the new files of a source are read; None where no engine is to read them."""
     known = None if state is None else state.source_state.get(SOURCE_NAME)
     reach = project.permissions.path_check(project.root)
     size = pending_bytes(source.fetch, known, project.root, reach)
+    size += bytes_of(project.root / path for path in again)
     refused = None
     for engine in engines:
         why = engine.why_ingest(each.traits.tags, size)

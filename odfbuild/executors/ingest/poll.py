@@ -175,6 +175,7 @@ def ingest(
                 options.reread,
                 lambda path: site.permissions.check_path(path, site.project_dir),
             )
+            placement.reads_again(path for group in reread for path in group)
         try:
             with hiding(secrets_of(state.polling.fetch, site.env)):
                 if reread:

@@ -209,6 +209,18 @@ def test_whatever_is_edited_only_programs_of_the_plan_run(placed: Placed, seed: 
     assert code in (0, 5) or "error[engine-failed]" in err, err
 
 
+@pytest.mark.holds("project-reads")
+def test_a_plan_warns_of_a_program_that_is_not_there_and_starts_none(placed: Placed) -> None:
+    entry = f"{{command: [no-such-program, '{{request}}'], engine: spark, steps: {STEPS}}}"
+    placed.settings({"a": entry})
+    said = " ".join(placed.plan().split())
+    assert "warning[engine-unreachable]: the engine a has a command whose program is not" in said
+    assert "no-such-program" in said
+    placed.settings({"a": placed.entry("a", STEPS)})
+    assert "engine-unreachable" not in placed.plan()
+    assert placed.ran() == set()
+
+
 def test_places_are_saved_and_come_back() -> None:
     place = EnginePlace(
         engine="a", runs="command:submit", settings=sha3_256(b"entry"), datasets=(alias("x"),),

@@ -15,7 +15,7 @@ import os
 import re
 import stat
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -325,6 +325,15 @@ def pending_bytes(
     with suppress(FetchError, NotPermittedError, FileNotFoundError):
         return sum(path.stat().st_size for path in _new_files(step, state, project_dir, reach))
     return 0
+
+
+def bytes_of(paths: Iterable[Path]) -> int:
+    """Return the number of bytes of files, without those that are gone."""
+    size = 0
+    for each in paths:
+        with suppress(OSError):
+            size += each.stat().st_size
+    return size
 
 
 def first_file(
