@@ -48,7 +48,7 @@ _OF_INGEST = tuple(
     each
     for each in Reason
     if each not in {Reason.NOT_LINEAR, Reason.NOT_DETERMINISTIC}
-    and each not in {Reason.ORDER, Reason.LOOSE_WINDOW}
+    and each not in {Reason.ORDER, Reason.LOOSE_WINDOW, Reason.RESERVED}
 )
 
 

@@ -32,6 +32,7 @@ class Reason(Enum):
     SUBQUERY = "subquery-columns"
     TWICE = "duplicate-table"
     POSITION = "clause-number"
+    RESERVED = "reserved-name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,12 @@ _FORM = {
         "a number in GROUP BY and ORDER BY is the position of a column in the SELECT list, one in "
         "LIMIT and OFFSET is a number of rows",
         "write a valid INT, or an expression",
+    ),
+    Reason.RESERVED: (
+        "{}",
+        "names that begin with __odf_, in any case, are those of columns and tables that steps of "
+        "transforms add",
+        "rename it; a column of a root can be renamed by its preprocess query",
     ),
     Reason.UNFILLED: (
         "{} has no value in this query",
@@ -197,6 +204,7 @@ def words(found: QueryFinding, engine: str = "spark") -> tuple[str, str, str]:
             | Reason.TWICE
             | Reason.UNFILLED
             | Reason.POSITION
+            | Reason.RESERVED
         ):
             what, why, fix = _FORM[found.reason]
             return what.format(found.name), why, found.hint or fix.format(found.name)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from odfbuild.sql.analysis.keys.joins import Products
     from odfbuild.sql.analysis.keys.key_columns import KeyColumns
     from odfbuild.sql.analysis.sums import Sums
+    from odfbuild.sql.findings import QueryFinding
     from odfbuild.sql.text.edits import Carried
 
 
@@ -125,11 +126,25 @@ class Query:
         from odfbuild.sql.analysis.typed_findings import typed_findings
 
         found = diagnostics(self.facts, self.facts.refused)
+        if not found and not is_foreign(self.steps):
+            found = diagnostics(replace(self.facts, findings=self._reserved_columns))
         if found or self.facts.is_linear:
             return found
         times = {each.alias: each.vocab.event_time_column for each in self.inputs}
         findings = typed_findings(self.steps, self.columns, times)
         return diagnostics(replace(self.facts, findings=findings))
+
+    @property
+    def _reserved_columns(self) -> tuple[QueryFinding, ...]:
+        from odfbuild.sql.reserved_names import reserved_columns
+
+        return tuple(
+            found
+            for each in self.inputs
+            for found in reserved_columns(
+                each.alias, () if each.columns is None else each.columns.fields, each.vocab
+            )
+        )
 
     @cached_property
     def key(self) -> KeyColumns | None:

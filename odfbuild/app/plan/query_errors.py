@@ -61,11 +61,12 @@ from odfbuild.project.lock.state import Definitions
 from odfbuild.project.opened import Opened
 from odfbuild.sql.analysis.facts import names_operation
 from odfbuild.sql.findings import QueryFinding, words
+from odfbuild.sql.reserved_names import reserved_columns
 from odfbuild.sql.text import types
 from odfbuild.sql.text.parse import read, skeleton
 from odfbuild.sql.text.shape import Call, Cast, Literal, Select, TextPlace, walk
 from odfbuild.sql.text.statement import SqlTextError
-from odfbuild.sql.text.steps import is_of_spark
+from odfbuild.sql.text.steps import is_foreign, is_of_spark
 from odfbuild.state.memory.engine_answers import Answers
 from odfbuild.texts.patterns import late_pattern
 from odfbuild.texts.suggest import did_you_mean
@@ -402,6 +403,7 @@ def _problems(each: Declared, made: DerivedColumns) -> Iterator[Diagnostic]:
             fix=wrong.fix,
             span=place_in_query(each, path, at),
         )
+    yield from _reserved(each, made)
     yield from _unstorable(each, path, made)
     yield from _misnamed_columns(each, path, made)
     time = _vocab(each).event_time_column
@@ -414,6 +416,15 @@ def _problems(each: Declared, made: DerivedColumns) -> Iterator[Diagnostic]:
             fix="select it, too, or name the column in SetVocab.eventTimeColumn",
             span=place_in_query(each, path, None),
         )
+
+
+def _reserved(each: Declared, made: DerivedColumns) -> Iterator[Diagnostic]:
+    """Yield columns of inputs that a step of a transform could not tell from its own."""
+    if not _is_derived(each) or is_foreign(made.steps):
+        return
+    for alias, schema in made.inputs.items():
+        for found in reserved_columns(alias, () if schema is None else schema.fields):
+            yield _diagnostic(each, found)
 
 
 def _unstorable(

@@ -29,6 +29,7 @@ from odfbuild.sql.forbidden import (
     SEVERAL_ROWS,
     WINDOWS,
 )
+from odfbuild.sql.reserved_names import may_be_reserved, reserved_tables, reserved_words
 from odfbuild.sql.text.parse import place_alike, read, skeleton
 from odfbuild.sql.text.shape import Call, GroupBy, Join, RowGenerator, Select, SetQuery, TextPlace
 from odfbuild.sql.text.statement import SqlTextError, Statement
@@ -105,8 +106,10 @@ def examine(
             else:
                 findings.extend(_statement_findings(number, statement, known))
                 findings.extend(_version_findings(number, step))
+            findings.extend(reserved_words(number, statement))
             used |= dict.fromkeys(t.text for t in statement.tables if t.text in inputs)
         known += [step.alias] if step.alias else []
+    findings.extend(reserved_tables(known, 0))
     if not is_datafusion(steps):
         findings += _table_findings(steps, known)
     readable = len(statements) == len(steps) and bool(steps)
@@ -278,7 +281,7 @@ def examine_alike(
     Facts are not shared if a column is named by a number or string of the text.  Those of a query
     that is not linear are shared with queries that differ less.
     """
-    if not is_of_spark(steps):  # a string may name a table there
+    if not is_of_spark(steps) or may_be_reserved(steps):  # a string may be a name there
         return examine(steps, inputs, op_columns)
     of = (tuple(inputs), frozenset(op_columns))
     keys = [

@@ -51,6 +51,7 @@ _OF_INGEST = frozenset(
     }
 )
 _OF_ANALYSIS = tuple(reason for reason in Reason if reason is not Reason.NOT_LINEAR)
+_OF_SOURCES = tuple(reason for reason in _OF_ANALYSIS if reason is not Reason.RESERVED)
 
 
 class SparkEngine:
@@ -221,7 +222,7 @@ class SparkEngine:
         ops = {each.vocab.operation_type_column for each in question.inputs}
         ops.add(question.vocab.operation_type_column)
         facts = examine(question.steps, [each.alias for each in question.inputs], ops)
-        found = diagnostics(facts, _OF_ANALYSIS)
+        found = diagnostics(facts, _OF_SOURCES if question.preprocesses else _OF_ANALYSIS)
         if found:
             raise RefusedQueryError(found)
         with self._views("read the query", StepSize.SMALL, 0) as (session, views):
