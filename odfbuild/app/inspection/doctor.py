@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from importlib.metadata import PackageNotFoundError
+from importlib.util import find_spec
 from pathlib import Path
 from time import monotonic, time_ns
 
@@ -129,6 +130,7 @@ def look_at_project(project: Opened) -> Iterator[Checkup]:
     yield from _checkups_of("lineage", lambda: _lineage(project))
     yield from _checkups_of("engine", lambda: _made_by(states, project.config.engines))
     yield from _checkups_of("resident", lambda: _resident(project))
+    yield from _checkups_of("engines", lambda: _packages(project))
     yield from _checkups_of("cluster", lambda: _cluster(project))
     yield from _checkups_of("clock", lambda: _clock([each.system_time for each in states.values()]))
     yield from _checkups_of("locks", lambda: _locks(project))
@@ -171,6 +173,29 @@ def _store(project: Opened) -> Iterator[Checkup]:
             yield Checkup("leases", Health.WARN, said, fix)
         else:
             yield _ok("leases", said)
+
+
+def _packages(project: Opened) -> Iterator[Checkup]:
+    """Say which optional packages the configured engines need and lack."""
+    needed = [
+        (f"engine {each.name}: {each.address}", "grpc", "engine")
+        for each in project.config.engines.values()
+        if not each.command
+    ]
+    needed += [
+        (f"engine {each.name}: {each.objects}", "obstore", "s3")
+        for each in project.config.engines.values()
+        if each.objects is not None
+    ]
+    if project.spark.objects is not None:
+        needed.append((f"engine spark: {project.spark.objects}", "obstore", "s3"))
+    missing = [each for each in needed if find_spec(each[1]) is None]
+    for what, package, extra in missing:
+        said = f"{what} needs the package {package}, which is not installed"
+        yield Checkup("engines", Health.BAD, said, f"pip install 'odfbuild[{extra}]'")
+    if needed and not missing:
+        packages = dict.fromkeys(package for _, package, _ in needed)
+        yield _ok("engines", f"what they need is installed: {', '.join(packages)}")
 
 
 def _cluster(project: Opened) -> Iterator[Checkup]:

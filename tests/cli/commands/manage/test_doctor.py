@@ -5,6 +5,7 @@ import json
 import os
 import pwd
 import shutil
+import sys
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
@@ -134,6 +135,44 @@ def test_an_engine_that_is_missing_is_bad(ask: Inside, monkeypatch: pytest.Monke
 
     monkeypatch.setattr("odfbuild.app.inspection.doctor.engine_version", missing)
     assert "pyspark is not installed" in only(told(ask, code=1), "engine", "bad")["what"]
+
+
+_IMAGE = f"ghcr.io/acme/engine@sha256:{'0c1f5b3a' * 8}"
+_EXTRAS = {
+    "address": ('engines: {there: {address: "127.0.0.1:2884", engine: flink}}', {"engine"}),
+    "image": (f'engines: {{there: {{image: "{_IMAGE}", engine: flink}}}}', {"engine"}),
+    "command": ('engines: {there: {command: [run, "{request}"], engine: spark}}', set()),
+    "objects": (
+        'engines: {there: {command: [run, "{request}"], engine: spark, objects: "s3://acme/p"}}',
+        {"s3"},
+    ),
+    "Spark": ('engine: {spark: {master: "spark://h:7077", objects: "s3://acme/p"}}', {"s3"}),
+}
+
+
+@pytest.mark.parametrize(("settings", "extras"), _EXTRAS.values(), ids=list(_EXTRAS))
+def test_an_engine_whose_packages_are_missing_is_bad(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    settings: str,
+    extras: set[str],
+) -> None:
+    files = {"odfbuild.yaml": f"odfbuild: 1\n{settings}\n", "datasets/src.yaml": root()}
+    ask = Inside(lay_out(tmp_path / "project", files), capsys, monkeypatch)
+    said = {}
+    for missing in (False, True):
+        for name in ("grpc", "obstore") if missing else ():
+            monkeypatch.setitem(sys.modules, name, None)
+        checks = json.loads(ask("doctor", "-o", "json").out)["checks"]
+        said[missing] = [each for each in checks if each["name"] == "engines"]
+    assert {each["health"] for each in said[False]} == ({"ok"} if extras else set())
+    assert {each["health"] for each in said[True]} == ({"bad"} if extras else set())
+    assert {each["fix"] for each in said[True]} == {
+        f"pip install 'odfbuild[{each}]'" for each in extras
+    }
+    where = "engine spark: " if "master" in settings else "engine there: "
+    assert all(each["what"].startswith(where) for each in said[True])
 
 
 def test_a_query_without_a_version_is_of_its_engine(ask: Inside, market: Path) -> None:
