@@ -87,12 +87,14 @@ class StoredFile:
     """A file that is in an object store: its `url` there, and what opens its bytes, in pieces.
 
     `path` is where the file is on this machine once it was brought; it is named by its hash.
+    `origin` says where the bytes that are opened come from.
     """
 
     hash: Multihash
     size: int
     path: Path
     url: str
+    origin: str
     pieces: Callable[[], AbstractContextManager[Iterator[bytes]]]
 
 

@@ -3,11 +3,19 @@
 Who shares rows with machines that reach the store names the object, in place of sending the file.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from threading import Lock
+from typing import Final
 
+from odfbuild.host.files import open_regular
 from odfbuild.odf.identity import Multihash
+from odfbuild.state.chain.objects import StoredFile
 from odfbuild.values import dataclass
+
+_PIECE: Final = 1 << 20  # bytes that are read at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,3 +56,27 @@ note_origin = _ORIGINS.note
 """Note which object a file in the cache is a copy of, checked by its hash."""
 origin_of = _ORIGINS.of
 """Return which object a file is a copy of, None if that is not known."""
+
+
+def stored_copy(path: Path) -> StoredFile | None:
+    """Return the object that a file is a copy of, None if that is not known.
+
+    Whoever cannot have its bytes from the store gets those of the file.
+    """
+    origin = origin_of(path)
+    if origin is None:
+        return None
+    return StoredFile(
+        hash=origin.hash,
+        size=path.stat().st_size,
+        path=path,
+        url=origin.url,
+        origin=str(path.parent),
+        pieces=partial(_pieces, path),
+    )
+
+
+@contextmanager
+def _pieces(path: Path) -> Iterator[Iterator[bytes]]:
+    with open_regular(path) as file:
+        yield iter(partial(file.read, _PIECE), b"")

@@ -193,6 +193,7 @@ class BucketObjects:
             size=size,
             path=self._cache.place(hash),
             url=f"{self._client.place}{key}",
+            origin=self._place,
             pieces=lambda: self._client.open(key, 0),
         )
 

@@ -76,8 +76,8 @@ class BucketPlace:
     def refer(self, stored: StoredFile, file: JobFile) -> None:
         """Have a shared file that is in an object store; of another store, its bytes pass here.
 
-        Raises CorruptObjectError if these are not those of its name, BrokenSourceError if it does
-        not exist; a copy within one store is checked by who reads it.
+        Raises CorruptObjectError if these are not those of its name, and what opening them does; a
+        copy within one store is checked by who reads it.
         """
         shared = self._shared
         if self._stays(file) or shared._bucket.copy(stored.url, file.stored):
@@ -121,7 +121,7 @@ def _hashed(pieces: Iterator[bytes], stored: StoredFile) -> Iterator[bytes]:
         yield piece
     if digest.digest() != stored.hash.digest:
         actual = Multihash(stored.hash.code, digest.digest())
-        raise CorruptObjectError(stored.hash, actual, stored.url.rpartition("/")[0])
+        raise CorruptObjectError(stored.hash, actual, stored.origin)
 
 
 def copied(pieces: Iterable[bytes], file: JobFile, path: Path, shown: str) -> Path:

@@ -40,6 +40,7 @@ from odfbuild.odf.messages import IngestStepRequest, StepRequest
 from odfbuild.project.config.outside_engines import REQUEST_PLACE
 from odfbuild.state.chain.checked_files import CheckedFiles
 from odfbuild.state.chain.objects import StoredFile
+from odfbuild.state.chain.origins import stored_copy
 from odfbuild.texts.redaction import excerpt, hiding, variable_has_secret
 
 if TYPE_CHECKING:
@@ -91,8 +92,9 @@ class JobClient(EngineClient):
     ) -> Any:
         """Do what `ask` does, for a request that names files of datasets by their hashes.
 
-        In an object store they are kept for later jobs.  Files that are in a store are given only
-        if `reads_store`.  `others` are files for this job alone, by the names that it has for them.
+        In an object store they are kept for later jobs; those that are copies of objects of a
+        store are not sent if they can be copied there.  Files that are in a store are given only if
+        `reads_store`.  `others` are files for this job alone, by the names that it has for them.
         """
         try:
             own = {job_file(p, name): p for name, p in self._own(others, folder).items()}
@@ -102,6 +104,8 @@ class JobClient(EngineClient):
             for path in given:
                 assert isinstance(path, Path)  # noqa: S101 - as above
                 shutil.copyfile(path, folder / path.name)  # the command may change what it is given
+        else:
+            given = [stored_copy(e) or e if isinstance(e, Path) else e for e in given]
         files = {self._file_of_dataset(each): each for each in given}
         return self._guarded(method, request, {**own, **files}, folder)
 
