@@ -18,6 +18,7 @@ from odfbuild.odf.manifest.writer import to_mapping
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.declared import Declared, PathSteps
 from odfbuild.planner.diff import EventChange, KindChangedError, VocabChangedError, diff
+from odfbuild.planner.diff.asked_version import asked_version_problems
 from odfbuild.planner.diff.engine_change import engine_change_notes
 from odfbuild.planner.diff.query_change import forward_problems, outdated_notes
 from odfbuild.planner.diff.restate import with_restating
@@ -115,6 +116,7 @@ def make_plan(
     if badly_moved := tuple(unfinished_moves(declared, policy.moved)) or moves.problems:
         raise ProjectErrors(badly_moved)
     steps = _steps(declared, moves, compared.changes, sources, policy, wanted)
+    asked = {each.alias: _asked_versions(each, moves, engines) for each in declared}
     going_on = (
         ()
         if wanted.against
@@ -137,9 +139,16 @@ def make_plan(
         **{alias: (each,) for alias, each in found if each.level is Level.ERROR},
         **({} if wanted.diverged else dict(diverged_datasets(declared, steps))),
         **assessed.refusals,
+        **{alias: problems for alias, problems in asked.items() if problems},
         **compared.refused,
     }
     return replace(plan, refused=refused)
+
+
+def _asked_versions(
+    each: Declared, moves: Moves, engines: Mapping[str, str]
+) -> tuple[Diagnostic, ...]:
+    return tuple(asked_version_problems(each, moves.current.get(each.alias), engines))
 
 
 def definition_text(each: Declared) -> str:

@@ -50,11 +50,11 @@ from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.schema.columns import EVENT_TIME
 from odfbuild.odf.schema.types import inner, repeated, type_name, unhashable
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.diff.query_change import is_other_version
+from odfbuild.planner.diff.asked_version import asked_version_problems
 from odfbuild.planner.evolution.columns.derive import DerivedColumns, makes_of_events
 from odfbuild.planner.plan import Append, Plan
 from odfbuild.planner.plan.changes import Assessment, Judgement
-from odfbuild.project.config.engines import DEFAULT_ENGINE
+from odfbuild.project.config.engines import DEFAULT_ENGINE, ENGINES
 from odfbuild.project.load import Project
 from odfbuild.project.lock import Lock, read_lock
 from odfbuild.project.lock.state import Definitions
@@ -120,6 +120,7 @@ def column_findings(
     times = {each.alias: _vocab(each).event_time_column for each in declared}
     times |= {alias: state.vocab.event_time_column for alias, state in states.items()}
     judged = _Judged(columns, states, times, asker)
+    engines = {name: engine_version(name) or "" for name in ENGINES}
     for each in declared:
         if each.alias in wanted and each.alias not in broken:
             columns(each.alias)
@@ -130,6 +131,7 @@ def column_findings(
                 partial(judged.problems, each),
                 _is_empty,  # others may depend on the queries that passed before
             )
+            problems = [*problems, *asked_version_problems(each, states.get(each.alias), engines)]
             yield from ((each.alias, found) for found in problems)
 
 
@@ -178,7 +180,7 @@ def _untyped_errors(
 ) -> list[Diagnostic]:
     """Return what is wrong with a query, but for what the types of columns decide."""
     nulls = () if _in_force(each, state) else _null_time(each, made)
-    return [*_text_problems(each, made), *_other_version(each, state), *nulls]
+    return [*_text_problems(each, made), *nulls]
 
 
 def _is_typed(each: Declared, made: DerivedColumns) -> bool:
@@ -773,28 +775,6 @@ def _no_function(
         fix=fix,
         span=place_in_query(each, path, at),
     )
-
-
-def _other_version(each: Declared, state: ChainState | None) -> Iterator[Diagnostic]:
-    """Yield a version of the engine that is asked for and not there: no step would run."""
-    for event in each.snapshot.metadata:
-        sql = None if not isinstance(event, SetTransform) else event.transform
-        if sql is None or is_opaque(sql):
-            continue
-        known = None if state is None or state.transform is None else state.transform.transform
-        if known is not None and not is_opaque(known) and known.version == sql.version:
-            continue  # that is said of the chain
-        installed = engine_version(sql.engine)
-        if installed is not None and is_other_version(sql, installed):
-            yield Diagnostic(
-                code="engine-version",
-                what=f"the query is for {sql.engine} {sql.version}, and {installed} is installed",
-                why="another version may give other rows, and verification could not explain the "
-                "difference",
-                fix="omit the version, so that the installed one is recorded; or install this "
-                "version",
-                span=each.span((*query_path(each), "version")),
-            )
 
 
 def _vocab(each: Declared) -> DatasetVocabulary:

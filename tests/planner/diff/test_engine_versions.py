@@ -192,3 +192,60 @@ def test_queries_for_datafusion_that_went_by_the_order_of_rows_are_named(
 ) -> None:
     found = affected([QueryStep(None, text, engine=engine)], {}, version)
     assert (None if found is None else found.name) == cause
+
+
+# --- versions that definitions ask for ------------------------------------------------------------
+
+
+def asked(version: str, recorded: str | None) -> Plan:
+    """Return the plan for a definition that names a version, over a chain that records one."""
+    source = Chain("a", DatasetKind.ROOT, [PUSH]).add(schema("a BIGINT")).rows(3)
+    made = derivative("b", "a")
+    event = next(each for each in made.snapshot.metadata if isinstance(each, SetTransform))
+    event = replace(event, transform=replace(SQL, version=version))
+    made = replace(made, snapshot=replace(made.snapshot, metadata=(event,)))
+    declared = [root("a", PUSH), made]
+    return make_plan(
+        declared,
+        current={declared[0].alias: source.state, declared[1].alias: output(recorded).state},
+        sources={},
+        engines={"spark": INSTALLED},
+        project_hash="",
+    )
+
+
+@pytest.mark.parametrize(
+    ("version", "recorded", "refused"),
+    [
+        ("4.2.0", INSTALLED, True),
+        ("4.2.0", "4.1.0", True),
+        ("4.2.0", None, True),
+        ("4.2.0", "4.2.0", False),  # said of the chain: an upgrade is there for that
+        ("4.2.0", "4.2.0.restate", False),
+        (INSTALLED, INSTALLED, False),
+        (INSTALLED, f"{INSTALLED}.continued", False),
+    ],
+)
+def test_a_version_that_is_asked_for_and_not_there_is_refused_whatever_ran_before(
+    version: str, recorded: str | None, refused: bool
+) -> None:
+    made = asked(version, recorded)
+    found = [each for problems in made.refused.values() for each in problems]
+    assert [each.code for each in found] == ["engine-version"] * refused
+    assert all(f"for spark {version}, and {INSTALLED} is" in each.what for each in found)
+
+
+@pytest.mark.parametrize(("version", "refused"), [("4.2.0", True), (INSTALLED, False)])
+def test_so_is_one_of_a_preprocess(version: str, refused: bool) -> None:
+    query = replace(sql("select * from input"), version=version)
+    source = replace(PUSH, preprocess=query)
+    for state in (None, Chain("a", DatasetKind.ROOT, [PUSH]).state):
+        made = make_plan(
+            [root("a", source)],
+            current={} if state is None else {root("a").alias: state},
+            sources={},
+            engines={"spark": INSTALLED},
+            project_hash="",
+        )
+        found = [each.code for problems in made.refused.values() for each in problems]
+        assert found == ["engine-version"] * refused

@@ -1,6 +1,8 @@
 """Published definitions run from files to rows, which are those that DuckDB makes of them."""
 
-from collections.abc import Iterable, Iterator, Mapping
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -9,6 +11,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
+import yaml
 
 import odfbuild
 from tests.executors.engine.datafusion.published_sources import ROWS, Source, lay_out_sources
@@ -99,3 +102,130 @@ def test_definitions_without_spark_run_to_the_rows_of_duckdb(
             assert found == sorted(plain(row, names) for row in wanted), source.name
             compared += 1
     assert (seen, compared) == (number, same)
+
+
+# --- derivatives ----------------------------------------------------------------------------------
+
+_VIDEO = (
+    "video_id title channel_id channel_title video_owner_channel_id video_owner_channel_title",
+    "published_at",
+    "view_count like_count comment_count favorite_count",
+)
+_EVENT = (
+    "block_hash transaction_hash token_symbol event_name",
+    "",
+    "block_number transaction_index log_index",
+    "amount eth_amount",
+)
+NOT_PUBLISHED = {
+    "com.defillama.chains.tvl": ("chain_name", "", "", "tvl_usd"),
+    "com.defillama.protocols": (
+        "name address symbol chain description category twitter gecko_id cmcId",
+        "listed_at",
+        "",
+        "",
+        "misrepresented_tokens",
+    ),
+    "com.youtube.channel.kamu-data.videos.stats": _VIDEO,
+    "io.codex.tokens.olhcv": (
+        "symbol network_name address",
+        "",
+        "network_id transactions buyers sellers",
+        "close volume buy_volume sell_volume",
+    ),
+    "net.rocketpool.reth.tokens-burned": (f"{_EVENT[0]} from", *_EVENT[1:]),
+    "net.rocketpool.reth.tokens-minted": (f"{_EVENT[0]} to", *_EVENT[1:]),
+}
+"""Inputs that are published without a form that can be read: texts, times, integers, doubles and
+conditions that the queries read of them."""
+KINDS: dict[str, Callable[[str, int], Any]] = {
+    "STRING": lambda name, number: f"{name} {number}",
+    "TIMESTAMP": lambda _, number: f"2024-05-{number + 1:02}T10:00:00Z",
+    "BIGINT": lambda _, number: number * 7,
+    "DOUBLE": lambda _, number: number + 0.25,
+    "BOOLEAN": lambda _, number: number % 2 == 0,
+}
+DERIVATIVES = {
+    "com.defillama.chains.tvl.deriv": ROWS,
+    "com.defillama.pools.deriv": ROWS,
+    "com.defillama.pools.yield.deriv": 2,
+    "com.defillama.protocols.deriv": 3,
+    "community.youtube.videos.stats": 2 * ROWS,
+    "io.codex.tokens.prices": ROWS,
+    "net.rocketpool.reth.mint-burn": 2 * ROWS,
+}
+"""How many rows each has; two leave out rows by a condition."""
+
+
+def lay_out_derivatives(place: Path, form: Path) -> dict[str, tuple[str, dict[str, str]]]:
+    """Write the derivatives for DataFusion and what they read; return their queries and inputs."""
+    found, needed = {}, set()
+    for number, path in enumerate(sorted(form.rglob("*.yaml"))):
+        for each in yaml.safe_load_all(path.read_text("utf-8")):
+            content = {} if each is None else each["content"]
+            for event in content.get("metadata", ()):
+                if event["kind"] == "SetTransform" and event["transform"]["engine"] == "datafusion":
+                    inputs = {
+                        e.get("alias", e["datasetRef"]): e["datasetRef"] for e in event["inputs"]
+                    }
+                    found[content["name"]] = event["transform"]["query"], inputs
+                    needed |= {*inputs.values()}
+                    (place / "datasets" / f"d{number}.yaml").write_text(path.read_text("utf-8"))
+    list(lay_out_sources(place, form))
+    for path in place.glob("datasets/[0-9]*.yaml"):
+        if yaml.safe_load(path.read_text("utf-8"))["content"]["name"] not in needed:
+            path.unlink()
+    for name in NOT_PUBLISHED.keys() & needed:
+        lay_out_input(place, name)
+    return found
+
+
+def lay_out_input(place: Path, name: str) -> None:
+    words = zip(KINDS, NOT_PUBLISHED[name], strict=False)
+    columns = {"event_time": "TIMESTAMP"}
+    columns |= {each: kind for kind, names in words for each in names.split()}
+    rows = [{each: KINDS[kind](each, n) for each, kind in columns.items()} for n in range(ROWS)]
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (place / "data" / f"{name}.ndjson").write_text(lines)
+    source = {
+        "kind": "SetPollingSource",
+        "fetch": {"kind": "FilesGlob", "path": f"data/{name}.ndjson"},
+        "read": {"kind": "NdJson", "schema": [f"`{n}` {kind}" for n, kind in columns.items()]},
+        "merge": {"kind": "Append"},
+    }
+    content = {"name": name, "kind": "Root", "metadata": [source]}
+    definition = {"kind": "DatasetSnapshot", "version": 1, "content": content}
+    (place / "datasets" / f"{name}.yaml").write_text(yaml.safe_dump(definition), "utf-8")
+
+
+def in_duck(query: str) -> str:
+    """Return a published query with names of tables and reserved words in quotes."""
+    query = re.sub(r"from '([\w.-]+)'", r'from "\1"', query)
+    return re.sub(r"\b(to|from) as\b", r'"\1" as', query)
+
+
+def test_derivatives_for_datafusion_run_to_the_rows_of_duckdb(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "p"
+    (place / "datasets").mkdir(parents=True)
+    (place / "odfbuild.yaml").write_text("odfbuild: 1\nname: community\nengine: {ingest: arrow}\n")
+    top = next(path for path in MANIFESTS[0].parents if path.name.startswith("manifests"))
+    published = lay_out_derivatives(place, top.parent / "manifests")
+    done = Within(place, capsys, monkeypatch)("apply", "--yes")
+    assert done.code == 0, done.err
+    numbers = {}
+    for name, (query, inputs) in published.items():
+        database = duckdb.connect(config={"threads": 1})
+        database.execute("set timezone = 'UTC'")
+        for alias, ref in inputs.items():
+            rows = odfbuild.read(ref, project=place)
+            database.register(alias, rows.append_column("op", pa.repeat(0, rows.num_rows)))
+        wanted = database.sql(in_duck(query)).to_arrow_table()
+        rows = odfbuild.read(name, project=place)
+        numbers[name] = rows.num_rows
+        names = {*wanted.column_names} - {"op"}
+        assert {*rows.column_names} == names, name
+        found = sorted(plain(row, names) for row in rows.to_pylist())
+        assert found == sorted(plain(row, names) for row in wanted.to_pylist()), name
+    assert numbers == DERIVATIVES
