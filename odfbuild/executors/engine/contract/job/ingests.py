@@ -113,6 +113,8 @@ class IngestJobs:
         keeps_all = not looks_back and work.preprocess is None
         if keeps_all and answer.num_records != read:
             raise self._wrong(f"wrote {answer.num_records:,} of {read:,} rows, and Append adds all")
+        if work.preprocess is None and only_adds(work.merge) and answer.num_records > read:
+            raise self._wrong(f"wrote {answer.num_records:,} rows, and read {read:,}")
         twice = repeated_name(answer.columns)
         if twice is not None:
             raise self._wrong(f"read two columns named {twice!r}")
@@ -125,6 +127,10 @@ class IngestJobs:
                 counted = f"says that it wrote {answer.num_records:,} rows"
                 raise self._wrong(f"{counted}, and {frame.rows:,} are there")
             self._check_columns(work, frame.schema)
+            time = work.vocab.event_time_column
+            has_time = work.preprocess is None and answer.gives_event_time
+            if has_time and time not in frame.schema.names:
+                raise self._wrong(f"wrote no column {time!r}, which it says that it read")
             self._check_operations(work, frame)
         except (pa.ArrowException, OSError) as error:
             raise self._unreadable(error) from None

@@ -408,6 +408,11 @@ LIES: Mapping[str, tuple[Lie, str]] = {
         writes("left-out.parquet", b"x", left_out=1, left_out_of=3),
         "cannot be read",
     ),
+    "rows of a file without any": (says(read_records=0), "wrote 2 rows, and read 0"),
+    "more rows than read": (
+        rows_with(lambda rows: pa.concat_tables([rows, rows])),
+        "wrote 4 rows, and read 2",
+    ),
     "two columns as read": (says(columns=("k", "k")), "two columns named 'k'"),
 }
 
@@ -426,6 +431,25 @@ OTHER_LIES: Mapping[str, tuple[str, Lie, str]] = {
     ),
 }  # fmt: skip
 """Lies about the first rows of a dataset with another strategy than Ledger."""
+
+
+@pytest.mark.holds("engine-jobs")
+def test_later_rows_without_the_event_time_of_their_source_are_not_committed(
+    tmp_path: Path,
+) -> None:
+    source = SetPollingSource(
+        fetch=FetchStepFilesGlob(path="data/*.csv"),
+        read=ReadStepCsv(ddl_schema=COLUMNS, header=True),
+        merge=STRATEGIES["ledger"],
+    )
+    engine = InThisProcess(tmp_path / "cache", None)
+    root = Root(tmp_path / "root", source, engine, DIVERT)
+    root.take("1.csv", "t,k,v,w\n2024-01-01,a,1,0.5\n")
+    engine.lie = rows_with(lambda rows: rows.drop_columns(["t"]))
+    root.take("2.csv", "t,k,v,w\n2024-01-02,b,2,0.5\n")
+    ((_, what),) = root.failed
+    assert "wrote no column 't', which it says that it read" in what
+    assert sum(isinstance(each, AddData) for each in root.blocks()) == 1
 
 
 @pytest.mark.holds("engine-jobs")
