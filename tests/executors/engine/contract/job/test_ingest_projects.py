@@ -1,6 +1,7 @@
 """Projects whose roots are read and merged by `odfbuild step run`, in a process of its own."""
 
 import json
+import signal
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from odfbuild.odf.events import AddData, OffsetInterval
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.state.workspace import Workspace
 from tests.executors.engine.contract.job.test_projects import RUN, scripted
-from tests.support.projects import Done, odfbuild
+from tests.support.projects import Done, odfbuild, program
 from tests.support.servers.object_store import CREDENTIALS, ObjectServer
 
 ROOT = """\
@@ -306,4 +307,31 @@ def test_files_of_a_root_go_to_a_store_and_only_slices_stay(
         left.append(len(listed))
         assert all(each["path"].startswith("files/f1620") for each in listed)
     assert left == [0, 2]
+    assert project("verify", "--replay").code == 0
+
+
+@pytest.mark.parametrize("when", ["before it is carried out", "once it has an answer"])
+def test_a_run_that_is_killed_while_a_file_is_read_elsewhere_leaves_nothing(
+    tmp_path: Path, when: str
+) -> None:
+    kill = "subprocess.run(['kill', '-9', str(__import__('os').getppid())], check=True)"
+    script = f"{ONCE}first = not once.exists()\nonce.touch()\n"
+    if when.startswith("before"):
+        script += f"if first:\n    {kill}\n    sys.exit(9)\nsubprocess.run({STEP}, check=True)\n"
+    else:
+        script += f"subprocess.run({STEP}, check=True)\nif first:\n    {kill}\n"
+    here = Roots(tmp_path / "here", ("ledger",), "")
+    project = Roots(tmp_path / "there", ("ledger",), command=scripted(tmp_path, script))
+    for month in (1, 2):
+        here.grow(month)
+        project.grow(month)
+    policy = {"CI": "", "ODFBUILD_POLICY": str(project.policy)}
+    killed = program("apply", "--yes", cwd=project.folder, **policy)
+    assert killed.code == -signal.SIGKILL
+    assert project.data() == {"ledger": []}
+    assert project("verify").code == 0
+    assert project.apply() == {"batch"}
+    assert here.apply() == {None}
+    assert project.data() == here.data()
+    assert project.rows() == here.rows()
     assert project("verify", "--replay").code == 0
