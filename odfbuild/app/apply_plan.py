@@ -60,8 +60,8 @@ def apply(
     None for a plan that was saved.  The engine is asked about new queries before the first block is
     written: of `declared` datasets, or of those of the plan where no definitions were read.
 
-    Raises, with nothing done, StalePlanError when a dataset, or an engine elsewhere that a step
-    needs, changed since the plan was made, ProjectChangedError, NotPermittedError, and
+    Raises, with nothing done, StalePlanError when a dataset, or what a step uses outside of the
+    project, changed since the plan was made, ProjectChangedError, NotPermittedError, and
     EngineFailedError; and InterruptedRun.
     """
     from odfbuild.executors.process.interrupt import interruptible

@@ -117,10 +117,7 @@ def _of_settings(config: Config, target: str, root: Path) -> Iterator[tuple[str,
     if config.python_macros:
         yield "python", f"{config.macros_folder}/*.py"
     yield from (("env", name) for name in config.env)
-    if chosen.spark.master is not None and not chosen.spark.master.startswith("local"):
-        yield "master", chosen.spark.master
-        if chosen.spark.objects is not None:
-            yield "store", chosen.spark.objects
+    yield from uses_of_run(config, target)
     for engine in config.engines.values():
         yield ("engine", engine.address) if engine.image is None else ("container", engine.image)
         if engine.objects is not None:
@@ -135,6 +132,15 @@ def _of_settings(config: Config, target: str, root: Path) -> Iterator[tuple[str,
             yield "host", _host_of_git(each.git or "")
         elif (each.path or each.git or "").lower().startswith(("..", "/", "file://")):
             yield "path", each.path or each.git or ""
+
+
+def uses_of_run(config: Config, target: str) -> Iterator[tuple[str, str]]:
+    """Yield what any run uses by its settings, without engines elsewhere: kinds and names."""
+    spark = config.target(target).spark
+    if spark.master is not None and not spark.master.startswith("local"):
+        yield "master", spark.master
+        if spark.objects is not None:
+            yield "store", spark.objects
     if config.openlineage.url:
         yield "host", _host(config.openlineage.url)
     if config.openlineage.token_env:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from odfbuild.app.outside_use import uses_of_run
 from odfbuild.errors import Diagnostic, Level, OdfBuildError
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import SetPollingSource, SetTransform, TransformSql
@@ -18,6 +19,12 @@ if TYPE_CHECKING:
     from odfbuild.executors.engine.contract.job.steps import Placement
 
 _NAMED: Final = 5  # datasets in one note or error
+_USES: Final = {
+    "master": "Spark is to run on {}",
+    "store": "files of steps are to be in {}",
+    "host": "events of the run are to go to {}",
+    "env": "events of the run are to be sent with the variable {}",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +132,11 @@ def step_notes(project: Opened, declared: Sequence[Declared], plan: Plan) -> Ite
 def plan_placement(project: Opened, plan: Plan) -> "Placement | None":
     """Return where the steps of a plan are carried out, as it says; None if all are here.
 
-    Raises StalePlanError if an engine is not as it was when the plan was made, NotPermittedError.
+    Raises StalePlanError if an engine is not as it was when the plan was made, or if the settings
+    ask for something outside of the project that the plan does not name; NotPermittedError.
     """
+    if plan.steps:
+        _check_uses(project, plan)
     places = places_of(plan.places, {step.target for step in plan.steps})
     for each in places:
         engine = project.config.engines.get(each.engine)
@@ -137,6 +147,20 @@ def plan_placement(project: Opened, plan: Plan) -> "Placement | None":
     from odfbuild.executors.engine.contract.job.steps import placement_of_plan
 
     return placement_of_plan(project, places)
+
+
+def _check_uses(project: Opened, plan: Plan) -> None:
+    from odfbuild.executors.runs.definition import StalePlanError
+
+    named = {(each.kind, each.name) for each in plan.outside}
+    for kind, name in uses_of_run(project.config, project.target):
+        if (kind, name) not in named:
+            raise StalePlanError(
+                what=f"{_USES[kind].format(name)} by odfbuild.yaml, which the plan does not name",
+                why="the settings changed after the plan was made",
+                fix="plan again",
+                span=project.config.places.get(f"{kind} {project.target}"),
+            )
 
 
 def _changed(place: EnginePlace, engine: OutsideEngine | None) -> OdfBuildError:

@@ -165,7 +165,7 @@ def _columns(source: SetPollingSource) -> tuple[object, ...]:
 
 
 class StalePlanError(StateError):
-    """A dataset, or an engine elsewhere that steps need, changed after the plan was made."""
+    """A dataset, or what steps use outside of the project, changed after the plan was made."""
 
     code = "stale-plan"
 

@@ -232,3 +232,55 @@ def test_places_are_saved_and_come_back() -> None:
     published = json.loads((REPOSITORY / "schemas" / "plan.schema.json").read_text("utf-8"))
     jsonschema.validate(written, published)
     assert "places" not in to_json(EVERYTHING)
+
+
+MASTER = "engine: {spark: {master: 'spark://%s:7077'%s}}"
+USES = {
+    "nothing": "",
+    "local": "engine: {spark: {master: 'local[2]'}}",
+    "one": MASTER % ("one", ""),
+    "two": MASTER % ("two", ""),
+    "one with a store": MASTER % ("one", ", objects: 's3://bucket/a'"),
+    "one with another store": MASTER % ("one", ", objects: 's3://bucket/b'"),
+    "events": "openlineage: {url: 'http://127.0.0.1:1'}",
+    "events elsewhere": "openlineage: {url: 'http://127.0.0.1:2'}",
+    "events with a token": "openlineage: {url: 'http://127.0.0.1:1', token_env: HOME}",
+}
+"""Settings of what a run uses outside of the project."""
+PARTS: Mapping[str, set[str]] = {
+    "nothing": set(),
+    "local": set(),
+    "one with a store": {"one", "s3://bucket/a"},
+    "one with another store": {"one", "s3://bucket/b"},
+    "events with a token": {"events", "HOME"},
+}
+"""What they name, for those that do not name themselves."""
+
+
+@pytest.mark.holds("project-places")
+@pytest.mark.parametrize("planned", USES)
+def test_a_saved_plan_uses_no_cluster_store_or_server_that_it_does_not_name(
+    placed: Placed, planned: str
+) -> None:
+    policy = placed.folder.with_name("policy.yaml")
+    policy.write_text("odfbuild_policy: 1\nmasters: ['*']\nstores: ['*']\nsource_env: ['*']\n")
+
+    def write(uses: str) -> None:
+        lay_out(placed.folder, {"odfbuild.yaml": f"odfbuild: 1\n{USES[uses]}\n"})
+
+    write(planned)
+    placed.plan()
+    before = heads(placed.folder)
+    named = PARTS.get(planned, {planned})
+    for later in USES:
+        if PARTS.get(later, {later}) <= named:
+            continue
+        write(later)
+        code, _, err = placed("apply", "plan.json")
+        assert code == 5, (later, err)
+        assert "error[stale-plan]: " in err
+        assert heads(placed.folder) == before
+    write("local" if planned == "nothing" else "nothing")
+    code, _, err = placed("apply", "plan.json")
+    assert code == 0, err
+    assert heads(placed.folder) != before
