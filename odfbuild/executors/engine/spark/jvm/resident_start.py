@@ -147,6 +147,10 @@ class Awaited:
                 self.keeper = spawn_keeper(self.place, self.wanted, is_local=True)
             time.sleep(_LOOK)
         self.stop()
+        if read_kept(self.place) in (None, self.before):
+            room = self.place.silence()
+            self.note(unused(f"it was not ready after {_PATIENCE:.0f} seconds: {room}", LOOK))
+            return None
         return attach(self.place.cache, self.traits, self.python, self.note)
 
     def _why(self) -> str:

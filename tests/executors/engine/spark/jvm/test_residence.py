@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -179,6 +180,22 @@ def test_one_that_does_not_start_is_done_without(
     assert [each.what for each in notes] == [
         f"the resident engine is not used: it did not start: {why}"
     ]
+
+
+def test_one_that_is_never_ready_is_done_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = awaited(tmp_path, "import time; time.sleep(5)", monkeypatch)
+    notes: list[Diagnostic] = []
+    there.note = notes.append
+    monkeypatch.setattr(resident_start, "_PATIENCE", 0.1)
+    keeper = there.keeper.pid
+    assert there.attached(lambda: None) is None
+    assert [each.what for each in notes] == [
+        "the resident engine is not used: it was not ready after 0 seconds: it printed nothing"
+    ]
+    os.kill(keeper, signal.SIGKILL)
+    os.waitpid(keeper, 0)
 
 
 def test_one_that_finds_another_ending_is_started_once_more(
