@@ -32,6 +32,7 @@ def find_losses(project: Opened, chosen: Sequence[DatasetId]) -> Losses:
     from odfbuild.executors.verify.history import RecordedHistories
     from odfbuild.executors.verify.restoration import lost_files
 
+    project.workspace.read_anew()
     past = RecordedHistories(project.workspace)
     files: dict[DatasetId, tuple[LostFile, ...]] = {}
     unreadable: dict[DatasetId, str] = {}

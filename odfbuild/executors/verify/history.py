@@ -69,8 +69,8 @@ class RecordedHistories:
         self.heads = ReadHeads()
         self.unread: set[DatasetId] = set()
         self._histories: dict[DatasetId, list[History]] = {}
-        self._damage: dict[Path, tuple[str, ...]] = {}
-        self._restored: set[Path] = set()
+        self._damage: dict[tuple[DatasetId, Multihash], tuple[str, ...]] = {}
+        self._restored: set[tuple[DatasetId, Multihash]] = set()
         self._locks: dict[DatasetId, Lock] = {}
         self._lock = Lock()
 
@@ -130,13 +130,14 @@ class RecordedHistories:
         if history is None:
             return None
         kind = history.state(history.blocks[-1][0]).kind
-        for piece, path in pieces:
-            if path in self._restored:
+        for piece, _ in pieces:
+            each = (id, piece.physical_hash)
+            if each in self._restored:
                 continue
-            if path not in self._damage:  # two threads may both look: they find the same
-                self._damage[path], _ = file_problems(history.dataset, piece, kind)
-            if self._damage[path]:
-                return self._damage[path][0]
+            if each not in self._damage:  # two threads may both look: they find the same
+                self._damage[each], _ = file_problems(history.dataset, piece, kind)
+            if self._damage[each]:
+                return self._damage[each][0]
         return None
 
     def checkpoint(
@@ -146,20 +147,19 @@ class RecordedHistories:
 
         One that is taken for restored is not looked at.
         """
-        if state.checkpoint is not None and not state.transform_is_new:
-            path = output.checkpoint_path(state.checkpoint)
-            if path in self._restored:
-                return path
+        known = None if state.transform_is_new else state.checkpoint
+        if known is not None and (output.id, known) in self._restored:
+            return output.checkpoint_path(known)
         return previous(output, state, name)
 
-    def assume_restored(self, paths: Iterable[Path]) -> None:
-        """Take some files for those that are recorded: they would be put in place by now."""
-        self._restored.update(paths)
+    def assume_restored(self, id: DatasetId, hashes: Iterable[Multihash]) -> None:
+        """Take files of a dataset for those that are recorded: they would be in place by now."""
+        self._restored.update((id, each) for each in hashes)
 
-    def forget(self, paths: Iterable[Path]) -> None:
-        """Look at some files again when they are asked about: they were put in place."""
-        for path in paths:
-            self._damage.pop(path, None)
+    def forget(self, id: DatasetId, hashes: Iterable[Multihash]) -> None:
+        """Look at files of a dataset again when they are asked about: they were put in place."""
+        for each in hashes:
+            self._damage.pop((id, each), None)
 
 
 class PinnedHistories(RecordedHistories):

@@ -23,11 +23,11 @@ from odfbuild.executors.verify.replay import (
     remade,
     replay_work,
 )
-from odfbuild.odf.events import AddData, Checkpoint, DataSlice, ExecuteTransform
+from odfbuild.odf.events import AddData, Checkpoint, DatasetKind, DataSlice, ExecuteTransform
 from odfbuild.odf.hashing import physical_hash
 from odfbuild.odf.identity import Multihash
 from odfbuild.state.chain.dataset import Dataset
-from odfbuild.state.chain.objects import ObjectStore
+from odfbuild.state.chain.objects import CorruptObjectError, ObjectStore
 from odfbuild.state.workspace import Workspace
 from odfbuild.values import dataclass
 
@@ -97,15 +97,25 @@ def lost_files(history: History) -> tuple[LostFile, ...]:
             if file.physical_hash in seen:
                 continue
             seen.add(file.physical_hash)
-            if file_problems(history.dataset, file, kind)[0]:
+            is_damaged = _is_damaged(history.dataset, file, kind)
+            if is_damaged is not None:
                 found[file.physical_hash] = LostFile(
                     block=hash,
                     sequence=block.sequence_number,
                     file=file,
-                    is_damaged=_path(history.dataset, file).exists(),
+                    is_damaged=is_damaged,
                     step=steps.get(hash),
                 )
     return tuple(found.values())
+
+
+def _is_damaged(dataset: Dataset, file: DataSlice | Checkpoint, kind: DatasetKind) -> bool | None:
+    """Tell whether a lost file is there with other content, None of one that is not lost."""
+    try:
+        is_lost = bool(file_problems(dataset, file, kind)[0])
+        return _path(dataset, file).exists() if is_lost else None
+    except CorruptObjectError:  # of a store, which gives no file that is another
+        return True
 
 
 def _files(event: object) -> Iterator[DataSlice | Checkpoint]:
@@ -136,7 +146,7 @@ def foresee(
             why = error.what
     if why is not None:
         return tuple(Restored(each, RestorationOutcome.FAILED, why) for each in lost)
-    past.assume_restored(_path(step.dataset, each.file) for each in lost)
+    past.assume_restored(step.dataset.id, (each.hash for each in lost))
     return tuple(Restored(each, RestorationOutcome.RESTORED) for each in lost)
 
 
@@ -166,7 +176,7 @@ def restore(
             found = tuple(_put_back(step.dataset, each, made, reencode=reencode) for each in lost)
     except OdfBuildError as error:
         return tuple(Restored(each, RestorationOutcome.FAILED, error.what) for each in lost)
-    past.forget(_path(step.dataset, each.file) for each in lost)
+    past.forget(step.dataset.id, (each.hash for each in lost))
     return found
 
 
