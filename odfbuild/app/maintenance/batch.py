@@ -14,6 +14,7 @@ from odfbuild.app.maintenance.rewrite import (
     Wish,
     carry_out,
     prepare,
+    with_places,
 )
 from odfbuild.app.plan.input_history import rewritten_inputs
 from odfbuild.errors import Level, OdfBuildError, ProjectErrors
@@ -90,7 +91,7 @@ def prepare_all(
         if alias in rebuilds:
             add(alias, wishes.get(alias) or _rebuild(alias, rebuild))
     _check_queries(project, steps, states)
-    return PreparedAll(tuple(steps), tuple(idle))
+    return PreparedAll(with_places(project, steps), tuple(idle))
 
 
 def _check_queries(

@@ -1,16 +1,16 @@
 """Reset, compaction or rebuild of one dataset: worked out, then done or not."""
 
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
 from time import time_ns
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from odfbuild.app.maintenance.rebuild_engines import RebuildEngines, rebuild_engines
 from odfbuild.errors import PlanError
 from odfbuild.odf.chain.state import ChainState
-from odfbuild.odf.events import DatasetKind, MetadataEvent
+from odfbuild.odf.events import DatasetKind, MetadataEvent, SetPollingSource, SetTransform
 from odfbuild.odf.identity import DatasetId, InvalidMultihashError, Multihash, sha3_256
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
@@ -35,6 +35,8 @@ from odfbuild.planner.maintenance.rewrite import (
     extent_after,
     stranded,
 )
+from odfbuild.planner.plan import OutsideUse
+from odfbuild.planner.plan.places import EnginePlace, places_of
 from odfbuild.planner.saved import canonical
 from odfbuild.planner.staleness import InputNow, next_watermark, records
 from odfbuild.project.opened import Opened, find_dataset, find_name
@@ -49,6 +51,8 @@ if TYPE_CHECKING:
     from odfbuild.app.maintenance.full_rebuild import NewChain
     from odfbuild.executors.engine.context import Round, Site
     from odfbuild.planner.declared import Declared
+
+_OF_SPARK: Final = frozenset({"master", "store"})
 
 
 class NoDerivativeError(PlanError):
@@ -121,14 +125,17 @@ def prepare(
 ) -> PreparedRewrite | None:
     """Work out what a wish does to a dataset; None if there is nothing to do.
 
-    `states` are those of all datasets when it is done; without them, as they are now.
+    `states` are those of all datasets when it is done, and where rebuilds are carried out is then
+    yet to be added (`with_places`); without them, as they are now.
 
     Raises StateError if there is no such dataset or block, PartialInputError for a reset to the
     inside of an input, KindCompactedError when slices of a
     derivative would be merged, NoDerivativeError when a root would be rebuilt.
     """
+    if states is None:
+        made = prepare(project, name, wish, project.workspace.states())
+        return None if made is None else with_places(project, [made])[0]
     chain = _read(find_dataset(project, name))
-    states = project.workspace.states() if states is None else states
     common: dict[str, Any] = {
         "alias": find_name(project, name),
         "id": chain.dataset.id,
@@ -145,6 +152,44 @@ def prepare(
         make = _rebuild if wish.definitions is None else _full_rebuild
         return make(chain, wish, common, states)
     return _compaction(chain, wish, common, states)
+
+
+def with_places(project: Opened, steps: Sequence[PreparedRewrite]) -> tuple[PreparedRewrite, ...]:
+    """Return prepared steps with where rebuilds are carried out, as they are reviewed and saved.
+
+    Raises ProjectErrors if the tags of datasets cannot be read.
+    """
+    from odfbuild.app.outside_use import uses_of_run
+    from odfbuild.app.plan.planned_places import rebuild_places
+
+    found: dict[DatasetAlias, SetTransform | SetPollingSource] = {}
+    for step in steps:
+        definition = _definition(step)
+        if definition is not None:
+            found[step.housekeeping.alias] = definition
+    places = rebuild_places(project, found)
+    uses = uses_of_run(project.config, project.target) if found else ()
+    outside = tuple(OutsideUse(kind, name) for kind, name in uses if kind in _OF_SPARK)
+    return tuple(_with_places(step, places, outside) for step in steps)
+
+
+def _with_places(
+    step: PreparedRewrite, places: Sequence[EnginePlace], outside: tuple[OutsideUse, ...]
+) -> PreparedRewrite:
+    if step.housekeeping.work != REBUILD:
+        return step
+    own = places_of(places, {step.housekeeping.alias})
+    return replace(step, housekeeping=replace(step.housekeeping, places=own, outside=outside))
+
+
+def _definition(step: PreparedRewrite) -> SetTransform | SetPollingSource | None:
+    """Return what a rebuild makes rows by; None if that is nothing, or it is no rebuild."""
+    if step.housekeeping.work != REBUILD:
+        return None
+    if step.chain is None:
+        return step.on.transform
+    kinds = SetTransform | SetPollingSource
+    return next((each for each in step.chain.events if isinstance(each, kinds)), None)
 
 
 def check_files(

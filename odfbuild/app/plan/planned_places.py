@@ -1,6 +1,6 @@
 """Places of the steps of a plan: made with the plan, and compared when it is carried out."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from odfbuild.app.outside_use import uses_of_run
@@ -42,15 +42,38 @@ def engine_places(
     current: Mapping[DatasetAlias, ChainState],
 ) -> tuple[EnginePlace, ...]:
     """Return the engines elsewhere that steps of a plan need, in the project's order."""
-    engines = project.config.engines
-    if not engines:
+    if not project.config.engines:
         return ()
+    return _places(project, declared, _works(plan, current))
+
+
+def rebuild_places(
+    project: Opened, definitions: Mapping[DatasetAlias, SetTransform | SetPollingSource]
+) -> tuple[EnginePlace, ...]:
+    """Return the engines elsewhere that rebuilds by some definitions need.
+
+    Raises ProjectErrors if the tags of datasets cannot be read.
+    """
+    if not project.config.engines or not definitions:
+        return ()
+    from odfbuild.app.load_project import load
+
+    works = ((name, _PlannedWork(each, runs=True)) for name, each in definitions.items())
+    return _places(project, load(project, partly=True).declared, works)
+
+
+def _places(
+    project: Opened,
+    declared: Sequence[Declared],
+    works: Iterable[tuple[DatasetAlias, _PlannedWork]],
+) -> tuple[EnginePlace, ...]:
     from odfbuild.executors.engine.registry import query_engines
 
+    engines = project.config.engines
     tags = {each.alias: frozenset(each.traits.tags) for each in declared}
     always: dict[str, list[DatasetAlias]] = {name: [] for name in engines}
     large: dict[str, list[DatasetAlias]] = {name: [] for name in engines}
-    for target, work in _works(plan, current):
+    for target, work in works:
         named = query_engines(work.definition)
         for name in named & engines.keys():
             always[name].append(target)

@@ -16,6 +16,7 @@ from odfbuild.planner.maintenance.rewrite import (
     Extent,
     Housekeeping,
     Stranded,
+    rebuild_places_text,
 )
 from odfbuild.planner.maintenance.undo import HeadReturn, Undo
 
@@ -90,7 +91,9 @@ def _meaning(rewrite: Housekeeping) -> Iterator[str]:
         read = ", ".join(
             f"{count(number or 0, 'record')} of {name}" for name, number in rewrite.reads.items()
         )
-        yield f"Then all data is rebuilt, from {read or 'inputs that do not exist'}."
+        there = rebuild_places_text(rewrite)
+        where = f", {there}" if there else ""
+        yield f"Then all data is rebuilt, from {read or 'inputs that do not exist'}{where}."
     elif rewrite.limits is None:
         yield "The next apply rebuilds all data from the first record."
     else:
@@ -157,7 +160,8 @@ def _what_each(step: Housekeeping) -> str:
     )
     source = "its source" if step.kind is DatasetKind.ROOT else "inputs that do not exist"
     how = "new chain" if step.mode == FULL else "rebuilt"
-    return f"{before}; {how} from {read or source}"
+    there = rebuild_places_text(step)
+    return f"{before}; {how} from {read or source}" + (f", {there}" if there else "")
 
 
 def _size(extent: Extent) -> str:

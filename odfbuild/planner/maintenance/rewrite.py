@@ -14,6 +14,8 @@ from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.maintenance.compaction import ChainRewrite, Keep, Limits, Merge
+from odfbuild.planner.plan import OutsideUse
+from odfbuild.planner.plan.places import EnginePlace
 from odfbuild.values import dataclass
 
 RESET = "reset"
@@ -59,7 +61,8 @@ class Housekeeping:
     new chain, by a `definition` whose events have that hash, else None; `limits` are those of
     `hard`.  The first `kept` blocks stay.  `head` is the new one where it is known before: that of
     a reset.  `dropped` counts the events that vanish, by kind.  A rebuild goes on from `after`: it
-    `reads` so many records of each input, None of one that is itself rebuilt before.
+    `reads` so many records of each input, None of one that is itself rebuilt before.  `places` are
+    the engines elsewhere that a rebuild needs, `outside` is what Spark uses by the settings.
     """
 
     work: str
@@ -81,6 +84,18 @@ class Housekeeping:
     stranded: tuple[Stranded, ...]
     reads: Mapping[str, int | None] = field(default_factory=dict)
     definition: Multihash | None = None
+    places: tuple[EnginePlace, ...] = ()
+    outside: tuple[OutsideUse, ...] = ()
+
+
+def rebuild_places_text(step: Housekeeping) -> str:
+    """Say where the rows of a rebuild are made; nothing if that is on this machine."""
+    found = [
+        f"by {each.engine} ({each.runs})"
+        + ("" if each.datasets else f" from {each.least:,} bytes on")
+        for each in step.places
+    ]
+    return ", ".join([*found, *(f"with the {each.kind} {each.name}" for each in step.outside)])
 
 
 def extent(events: Iterable[MetadataEvent]) -> Extent:

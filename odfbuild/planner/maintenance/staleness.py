@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.refs import DatasetAlias
-from odfbuild.planner.maintenance.rewrite import Housekeeping, Stranded
+from odfbuild.planner.maintenance.rewrite import Housekeeping, Stranded, rebuild_places_text
 from odfbuild.planner.maintenance.undo import HeadReturn, Undo
 
 
@@ -44,8 +44,15 @@ def _steps(
                 yield f"the definition of {step.alias} changed"
             elif step.reads != other.reads:
                 yield f"the inputs of {step.alias} hold other records"
+            elif (step.places, step.outside) != (other.places, other.outside):
+                yield f"{step.alias} would be rebuilt in another place: {_place(step, other)}"
     more = sorted(now.keys() - {step.alias for step in saved})
     yield from (f"{alias} would be changed, too" for alias in more)
+
+
+def _place(step: Housekeeping, other: Housekeeping) -> str:
+    before, after = (rebuild_places_text(each) or "here" for each in (step, other))
+    return "by an engine with other settings" if before == after else f"{after}, not {before}"
 
 
 def _head(step: HeadReturn | Housekeeping) -> Multihash | None:

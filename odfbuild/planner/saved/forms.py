@@ -193,6 +193,8 @@ def _add_maintenance(to: Codec) -> None:
         stranded="stranded",
         reads=Member("reads", omitted=lambda step: step.work != REBUILD),
         definition=Member("definition", omitted=lambda step: step.definition is None),
+        places=Member("places", omitted=lambda step: not step.places),
+        outside=Member("outside", omitted=lambda step: not step.outside),
     )
 
 

@@ -154,6 +154,57 @@ def test_a_saved_plan_runs_no_program_that_it_does_not_name(placed: Placed, edit
         assert code == (4 if edit in NAMED else 0), err
 
 
+REBUILDS = {"out": ["out"], "in a new chain": ["out", "--full"], "all": ["src", "out", "--full"]}
+
+
+@pytest.mark.holds("project-places")
+@pytest.mark.parametrize("chosen", REBUILDS.values(), ids=REBUILDS)
+@pytest.mark.parametrize("edit", EDITS)
+def test_a_saved_rebuild_runs_no_program_that_it_does_not_name(
+    placed: Placed, edit: str, chosen: list[str]
+) -> None:
+    placed.settings({}, NONE)
+    assert placed("apply", "--yes")[0] == 0
+    engines, tags, later, later_tags = EDITS[edit]
+    placed.settings({name: placed.entry(*each) for name, each in engines.items()}, tags)
+    code, out, err = placed("rebuild", *chosen, "--out", "plan.json")
+    assert code == 0, err
+    saved = json.loads((placed.folder / "plan.json").read_text())
+    named = {
+        each["engine"] for step in saved.get("steps", [saved]) for each in step.get("places", ())
+    }
+    assert all(f"by {name} (command:" in out for name in named)
+    before = heads(placed.folder)
+    placed.settings({name: placed.entry(*each) for name, each in later.items()}, later_tags)
+    code, _, err = placed("apply", "plan.json")
+    assert (code, placed.ran()) == (5, set()), err
+    assert "out would be rebuilt in another place: " in err
+    assert heads(placed.folder) == before
+    placed.settings({name: placed.entry(*each) for name, each in engines.items()}, tags)
+    placed("apply", "plan.json")
+    assert placed.ran() == {mark for name, (mark, *_) in engines.items() if tags and name in named}
+
+
+@pytest.mark.holds("project-places")
+@pytest.mark.parametrize("later", ["master: spark://elsewhere:7077", "objects: s3://elsewhere/f"])
+def test_a_saved_rebuild_binds_where_spark_runs(placed: Placed, later: str) -> None:
+    before = "master: spark://here:7077, objects: s3://here/f"
+    key = later.partition(":")[0]
+    text = "odfbuild: 1\nengine: {spark: {%s}}\n"
+    placed.settings({}, NONE)
+    assert placed("apply", "--yes")[0] == 0
+    lay_out(placed.folder, {"odfbuild.yaml": text % before})
+    code, out, err = placed("rebuild", "out", "--out", "plan.json")
+    assert code == 0, err
+    assert "with the master spark://here:7077, with the store s3://here/f" in out
+    changed = ", ".join(each for each in (*before.split(", "), later) if key not in each)
+    lay_out(placed.folder, {"odfbuild.yaml": text % f"{changed}, {later}"})
+    code, _, err = placed("apply", "plan.json")
+    assert code == 5
+    assert "out would be rebuilt in another place: " in err
+    assert "elsewhere" in err
+
+
 def test_a_policy_that_changed_refuses_the_program_of_a_saved_plan(placed: Placed) -> None:
     placed.settings({"a": placed.entry("a", STEPS)})
     placed.plan()
