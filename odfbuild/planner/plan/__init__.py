@@ -158,7 +158,7 @@ class Plan:
 
     `against` names what was compared with if not the chains: such a plan cannot be applied.
     `git` and what is foreseen are no part of the plan's hash.  `selected` is None for everything.
-    `outside` is what the whole project asks for that lies outside of it, `places` the engines
+    `outside` is what the project asks for that lies outside of it, `places` the engines
     elsewhere that carry out steps.  `refused` are datasets whose definitions could not be carried
     out: a plan with such is not applied.
     """
