@@ -210,12 +210,14 @@ def is_same_query(one: TransformSql, other: TransformSql) -> bool:
 
 def _reason_to_rebuild(previous: TransformSql, following: TransformSql) -> str | None:
     from odfbuild.sql.analysis.facts import examine
+    from odfbuild.sql.findings import Reason
     from odfbuild.sql.text.steps import steps_of
 
     if (following.version or "").endswith(RESTATE):
         return None
-    kinds = [examine(steps_of(each), ()).kind for each in (previous, following)]
-    if kinds == ["linear", "linear"]:
+    facts = [examine(steps_of(each), ()) for each in (previous, following)]
+    unread = any(found.reason is Reason.SYNTAX for each in facts for found in each.findings)
+    if not unread and all(each.kind == "linear" for each in facts):
         return None
     return (
         "a step of the new query could not distinguish its own rows from those of the earlier query"

@@ -11,6 +11,7 @@ from odfbuild.errors import ProtocolError
 from odfbuild.odf.messages import (
     DeriveProvenanceRequest,
     IngestStepRequest,
+    MigrateQueryRequest,
     RawQueryRequest,
     StepRequest,
     TransformRequest,
@@ -24,6 +25,7 @@ Request: TypeAlias = (
     | StepRequest
     | IngestStepRequest
     | ValidateQueryRequest
+    | MigrateQueryRequest
     | DeriveProvenanceRequest
 )
 """What engines are asked; a query to validate names no files, a question for provenance no file to
@@ -123,6 +125,8 @@ def files_read(request: Request) -> Iterator[str]:
         return
     if request.prev_checkpoint_path is not None:
         yield request.prev_checkpoint_path
+    if isinstance(request, MigrateQueryRequest):
+        return
     for each in request.query_inputs:
         yield from each.data_paths
         yield each.schema_file
@@ -144,7 +148,8 @@ def files_written(request: Request) -> Iterator[str]:
         return
     if request.new_checkpoint_path is not None:
         yield request.new_checkpoint_path
-    yield request.new_data_path
+    if not isinstance(request, MigrateQueryRequest):
+        yield request.new_data_path
 
 
 def _files_of_datasets(request: StepRequest) -> Iterator[str]:
@@ -190,20 +195,21 @@ def with_files(
         )
     if isinstance(request, DeriveProvenanceRequest):
         return _question_with_files(request, read)
+    before = request.prev_checkpoint_path
+    moved = replace(
+        request,
+        prev_checkpoint_path=None if before is None else read(before),
+        new_checkpoint_path=written(request.new_checkpoint_path),
+    )
+    if isinstance(moved, MigrateQueryRequest):
+        return moved
     inputs = tuple(
         replace(
             each, data_paths=tuple(map(read, each.data_paths)), schema_file=read(each.schema_file)
         )
-        for each in request.query_inputs
+        for each in moved.query_inputs
     )
-    before = request.prev_checkpoint_path
-    return replace(
-        request,
-        query_inputs=inputs,
-        prev_checkpoint_path=None if before is None else read(before),
-        new_checkpoint_path=written(request.new_checkpoint_path),
-        new_data_path=written(request.new_data_path),
-    )
+    return replace(moved, query_inputs=inputs, new_data_path=written(moved.new_data_path))
 
 
 def _question_with_files(

@@ -90,6 +90,12 @@ _OPERATIONS: Final[Mapping[str, _Operation]] = {
         None,
         msg.ValidateQueryResponseInternalError,
     ),
+    "MigrateQuery": _Operation(
+        msg.MigrateQueryRequest,
+        msg.MigrateQueryResponseRoot,
+        None,
+        msg.MigrateQueryResponseInternalError,
+    ),
     "DeriveProvenance": _Operation(
         msg.DeriveProvenanceRequest,
         msg.DeriveProvenanceResponseRoot,

@@ -272,8 +272,57 @@ def test_callers_that_send_no_request_are_left_in_time(server: Served, channel: 
     assert answer[-1] == ("Success", {"num_records": 3})
 
 
+def migration(server: Served, before: str, after: str, **more: Any) -> dict[str, Any]:
+    """Return a request to go over from one query of DataFusion to another."""
+    first, second = (
+        ("TransformSql", {"engine": "datafusion", "query": q}) for q in (before, after)
+    )
+    old = server.read / "old"
+    old.write_bytes(b"what it knew")
+    return {
+        "prev_transform": first,
+        "next_transform": second,
+        "prev_checkpoint_path": str(old),
+        "new_checkpoint_path": str(server.write / "new"),
+        **more,
+    }
+
+
+GROUPS = "select max(event_time) as event_time, k, count(*) as n from a group by k"
+ROWS = "select event_time, k from a"
+
+
+def test_a_query_goes_over_to_another_or_is_refused(server: Served, channel: Any) -> None:
+    new = server.write / "new"
+    request = migration(server, GROUPS, GROUPS)
+    assert asked(channel, "MigrateQuery", request) == [("Success", {"new_checkpoint": True})]
+    assert new.read_bytes() == b"what it knew"
+    new.unlink()
+    for other in (GROUPS, "select event_time, k from `a`"):  # which DataFusion cannot read
+        ((kind, answer),) = asked(channel, "MigrateQuery", migration(server, ROWS, other))
+        assert kind == "Refused"
+        assert "could not distinguish its own rows" in answer["message"]
+    first = migration(server, ROWS, ROWS)
+    del first["prev_checkpoint_path"]
+    assert asked(channel, "MigrateQuery", first) == [("Success", {"new_checkpoint": False})]
+    assert not new.exists()
+
+
+@pytest.mark.holds("engine-messages")
+@pytest.mark.parametrize("place", ["prev_checkpoint_path", "new_checkpoint_path"])
+def test_a_migration_names_files_of_the_folders_only(
+    server: Served, channel: Any, tmp_path: Path, place: str
+) -> None:
+    other = tmp_path / "other"
+    other.write_bytes(b"kept")
+    with pytest.raises(grpc.RpcError) as caught:
+        asked(channel, "MigrateQuery", migration(server, ROWS, ROWS, **{place: str(other)}))
+    assert caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
+    assert other.read_bytes() == b"kept"
+
+
 def test_other_methods_there_are_none(channel: Any) -> None:
-    for method in ("MigrateQuery", "Shutdown"):
+    for method in ("ExecuteStep", "ExecuteIngest", "Shutdown"):
         call = channel.unary_stream(f"/engine.Engine/{method}")
         with pytest.raises(grpc.RpcError) as caught:
             list(call(b"", timeout=30))

@@ -23,7 +23,12 @@ from odfbuild.executors.engine.objects.files import BadJobError, JobFile, job_fi
 from odfbuild.executors.engine.protocol import engine_version
 from odfbuild.odf.events import TransformSql
 from odfbuild.odf.identity import Multihash, sha3_256
-from odfbuild.odf.messages import IngestStepRequest, IngestStepResponseSuccess, StepRequest
+from odfbuild.odf.messages import (
+    IngestStepRequest,
+    IngestStepResponseSuccess,
+    MigrateQueryRequest,
+    StepRequest,
+)
 from odfbuild.values import dataclass
 
 Carry: TypeAlias = Callable[[JobRequest], Answer]
@@ -153,5 +158,6 @@ def _version(request: JobRequest) -> str | None:
     """Return the version of the engine here that a request names."""
     if isinstance(request.message, IngestStepRequest):
         return engine_version(request.message.engine)
+    assert not isinstance(request.message, MigrateQueryRequest)  # noqa: S101 - it is no job
     transform = request.message.transform
     return engine_version(transform.engine) if isinstance(transform, TransformSql) else None
