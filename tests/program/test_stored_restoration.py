@@ -1,7 +1,10 @@
 """rebuild --restore in a workspace in a store: what the store lost or has otherwise is put back."""
 
+import random
 import shutil
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,42 +12,88 @@ from odfbuild.cli import exits
 from tests.program.test_shared_workspace import Machine
 from tests.support.servers.object_store import ObjectServer
 
+LOSSES: Mapping[str, Callable[[bytes], bytes]] = {
+    "altered": lambda data: data[:-9] + bytes(9),
+    "shortened": lambda data: data[:-30],
+    "empty": lambda _: b"",
+}
+
 
 @pytest.fixture
 def prefix(tmp_path: Path) -> str:
     return f"restored-{tmp_path.parent.name}-{tmp_path.name}"
 
 
-@pytest.mark.parametrize("cached", [True, False], ids=["cached", "not cached"])
-@pytest.mark.parametrize("loss", ["missing", "damaged"])
-def test_a_slice_is_restored_whatever_the_cache_has(
-    loss: str, cached: bool, store: ObjectServer, prefix: str, tmp_path: Path
-) -> None:
+@pytest.fixture
+def machine(store: ObjectServer, prefix: str, tmp_path: Path) -> Machine:
     machine = Machine(tmp_path / "here", store, store.url(prefix))
     assert machine("apply", "--yes").code == 0
-    before = store.files(prefix)
-    base = machine("show", "report", "-o", "json")
-    assert base.code == 0
+    return machine
+
+
+def slice_of(files: dict[str, bytes], name: str) -> str:
+    """Return the key of the only slice of a dataset."""
     (id,) = (
         data.decode().split("\n")[0].removeprefix("did:odf:")
-        for key, data in before.items()
-        if key.startswith("names/") and b"\nreport\n" in data
+        for key, data in files.items()
+        if key.startswith("names/") and f"\n{name}\n".encode() in data
     )
-    (slice,) = (key for key in before if key.startswith(f"datasets/{id}/data/"))
-    bucket = store.store(prefix)
+    (found,) = (key for key in files if key.startswith(f"datasets/{id}/data/"))
+    return found
+
+
+def lose(bucket: Any, key: str, data: bytes, loss: str) -> None:
     if loss == "missing":
-        bucket.delete(slice)
+        bucket.delete(key)
     else:
-        bucket.put(slice, before[slice][:-9] + bytes(9))
+        bucket.put(key, LOSSES[loss](data))
+
+
+@pytest.mark.parametrize("cached", [True, False], ids=["cached", "not cached"])
+@pytest.mark.parametrize("loss", ["missing", *LOSSES])
+def test_a_slice_is_restored_whatever_the_cache_has(
+    loss: str, cached: bool, machine: Machine, store: ObjectServer, prefix: str
+) -> None:
+    before = store.files(prefix)
+    rows = machine("show", "report", "-o", "json").out
+    key = slice_of(before, "report")
+    lose(store.store(prefix), key, before[key], loss)
     if not cached:
-        shutil.rmtree(tmp_path / "here" / "cache")
+        shutil.rmtree(machine.folder / "cache")
     assert machine("verify", "report").code == exits.NOT_VERIFIED
+    state = "missing" if loss == "missing" else "damaged"
     foreseen = machine("rebuild", "--restore", "report", "--dry-run")
     assert (foreseen.code, foreseen.err) == (0, ""), foreseen
-    assert f"  {loss}\n1 step would be rerun.\n" in foreseen.out
+    assert f"  {state}\n1 step would be rerun.\n" in foreseen.out
     done = machine("rebuild", "--restore", "report")
     assert done.code == 0, (done.out, done.err)
-    assert f"  {loss}, restored\n1 of 1 file restored.\n" in done.out
-    assert store.files(prefix)[slice] == before[slice]
+    assert f"  {state}, restored\n1 of 1 file restored.\n" in done.out
+    assert store.files(prefix)[key] == before[key]
     assert machine("verify", "report").code == 0
-    assert machine("show", "report", "-o", "json").out == base.out
+    assert machine("show", "report", "-o", "json").out == rows
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_read_from_one_that_is_lost_as_well_is_restored_after_it(
+    seed: int, machine: Machine, store: ObjectServer, prefix: str
+) -> None:
+    draw = random.Random(seed)
+    before = store.files(prefix)
+    rows = {name: machine("show", name, "-o", "json").out for name in ("src", "out", "report")}
+    for name in ("out", "report"):
+        key = slice_of(before, name)
+        lose(store.store(prefix), key, before[key], draw.choice(["missing", *LOSSES]))
+    for path in (machine.folder / "cache").rglob("f1620*"):
+        if path.is_file() and draw.random() < 0.5:
+            path.chmod(0o600)
+            path.write_bytes(path.read_bytes()[:-5] + b"other")
+    lost = store.files(prefix)
+    machine("rebuild", "--restore", "out", "report", "--dry-run")
+    assert store.files(prefix) == lost
+    done = machine("rebuild", "--restore", "out", "report")
+    assert done.code == 0, (done.out, done.err)
+    assert "2 of 2 files restored." in done.out
+    after = store.files(prefix)
+    assert {key: after.get(key) for key in before} == before
+    assert machine("verify").code == 0
+    assert rows == {name: machine("show", name, "-o", "json").out for name in rows}

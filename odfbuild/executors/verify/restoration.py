@@ -194,7 +194,10 @@ def _put_back(
         return Restored(lost, RestorationOutcome.FAILED, f"the step gives no {lost.what} now")
     path, logical = found
     if physical_hash(path) == lost.hash:
-        _store(dataset, lost).put({lost.hash: path})
+        store = _store(dataset, lost)
+        if lost.is_damaged and not store.is_at_hand:  # no upload goes over one of another size
+            store.remove([lost.hash])
+        store.put({lost.hash: path})
         return Restored(lost, RestorationOutcome.RESTORED)
     if not isinstance(lost.file, DataSlice):
         why = "it comes out with other bytes, and steps trust a checkpoint by its bytes"
