@@ -64,7 +64,7 @@ undos = st.builds(
 
 
 @st.composite
-def steps(draw: st.DrawFn, /, **place: str) -> Housekeeping:
+def steps(draw: st.DrawFn, /, **place: Any) -> Housekeeping:
     """Draw a reset, a compaction or a rebuild of a dataset."""
     work = draw(st.sampled_from(sorted(MODES)))
     counts = st.dictionaries(_words, _numbers, max_size=2)

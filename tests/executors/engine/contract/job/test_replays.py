@@ -394,7 +394,8 @@ def test_a_workspace_in_a_store_is_replayed_and_rebuilt_by_jobs(
     assert places(done) == {name: {"batch"} for name in QUERIES}
     rebuilt = project("rebuild", *QUERIES, "--yes", **other)
     assert rebuilt.code == 0, rebuilt.err
-    assert rebuilt.out.count(", by batch") == len(QUERIES)
+    assert rebuilt.out.count(", by batch (command:") == len(QUERIES)
+    assert rebuilt.out.count("), by batch\n") == len(QUERIES)
     wanted = expected(project)
     assert {each: shown(project, each) for each in QUERIES} == dict(wanted)
 
