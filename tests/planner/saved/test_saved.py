@@ -25,7 +25,7 @@ from odfbuild.planner.saved import (
     to_json,
 )
 from odfbuild.planner.saved.codec import DamagedPlanError, NotAPlanError, PlanVersionError
-from tests.support.values.plans import plans
+from tests.support.values.plans import EVERYTHING, plans
 from tests.support.values.strategies import aliases, dataset_ids, multihashes, timestamps
 
 _numbers = st.integers(0, 2**40)
@@ -78,6 +78,8 @@ def steps(draw: st.DrawFn, /, **place: Any) -> Housekeeping:
         id=draw(dataset_ids),
         kind=draw(_kinds),
         based_on=draw(multihashes),
+        places=draw(st.sampled_from([(), EVERYTHING.places])),
+        outside=draw(st.sampled_from([(), EVERYTHING.outside])),
         head=draw(multihashes if work == "reset" else st.none() | multihashes),
         kept=draw(_numbers),
         before=draw(_extents),
