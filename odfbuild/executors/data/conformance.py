@@ -106,11 +106,11 @@ def _instants(array: pa.Array, to: Any) -> pa.Array:
 
 
 def _recounted(array: pa.Array, to: Any) -> pa.Array:
-    if _PER_SECOND[to.unit] <= _PER_SECOND[array.type.unit]:
-        return array.cast(to)
     try:
         return array.cast(to)
     except pa.ArrowInvalid:
+        if _PER_SECOND[to.unit] <= _PER_SECOND[array.type.unit]:
+            raise
         ends = pc.min_max(array.view(pa.int64())).as_py()
         raise InvalidTimestampError(
             what=f"{max(ends.values(), key=abs)} {array.type.unit} since 1970 is not a time that "
