@@ -10,6 +10,7 @@ from dataclasses import replace
 from time import time_ns
 from typing import TYPE_CHECKING
 
+from odfbuild.app.maintenance.rebuild_engines import version_upgrade
 from odfbuild.errors import Diagnostic, ProjectErrors
 from odfbuild.executors.engine.protocol import engine_version
 from odfbuild.executors.process.interrupt import result_of
@@ -23,7 +24,7 @@ from odfbuild.odf.timestamp import Timestamp
 from odfbuild.planner.declared import Declared
 from odfbuild.planner.diff import EventChange, diff
 from odfbuild.planner.diff.engine_change import changes_engine_alone, continued, part_that_differs
-from odfbuild.planner.diff.query_change import is_other_version, upgraded
+from odfbuild.planner.diff.query_change import is_other_version
 from odfbuild.planner.diff.restate import restates
 from odfbuild.planner.queries import text_span
 from odfbuild.project.config.engines import ENGINES
@@ -113,7 +114,7 @@ def outdated(
             version = engine_version(change.transform.engine) or ""
             event: SetTransform | None = continued(change, version)
         else:
-            event = _event(state)
+            event = version_upgrade(state)
         if event is not None:
             found.append(EngineUpgrade(alias=name, id=known[name], state=state, event=event))
     if refused:
@@ -139,14 +140,6 @@ def without_steps(
         for each in definition.snapshot.metadata:
             if isinstance(each, SetTransform) and _is_for_another(each, state.transform):
                 yield name, each.transform.engine
-
-
-def _event(state: ChainState) -> SetTransform | None:
-    known = state.transform
-    if known is None or is_opaque(known.transform):
-        return None
-    installed = engine_version(known.transform.engine)
-    return None if installed is None else upgraded(state, installed)
 
 
 def _engine_change(project: Opened, definition: Declared, state: ChainState) -> SetTransform | None:

@@ -4,8 +4,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from odfbuild.executors.engine.protocol import engine_version
+from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import SetPollingSource, SetTransform, TransformSql
+from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.planner.diff.query_change import upgraded
 from odfbuild.project.opened import Opened
 from odfbuild.values import dataclass
 
@@ -41,6 +45,15 @@ class RebuildEngines:
             placed = self.placement.takes_source(alias, source)
         if not placed:
             self.engine.prepare()
+
+
+def version_upgrade(state: ChainState) -> SetTransform | None:
+    """Return the event that records the installed version of the engine; None if it is recorded."""
+    known = state.transform
+    if known is None or is_opaque(known.transform):
+        return None
+    installed = engine_version(known.transform.engine)
+    return None if installed is None else upgraded(state, installed)
 
 
 @contextmanager

@@ -7,9 +7,13 @@ from functools import partial
 from time import time_ns
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from odfbuild.app.maintenance.rebuild_engines import RebuildEngines, rebuild_engines
+from odfbuild.app.maintenance.rebuild_engines import (
+    RebuildEngines,
+    rebuild_engines,
+    version_upgrade,
+)
 from odfbuild.errors import PlanError
-from odfbuild.odf.chain.state import ChainState
+from odfbuild.odf.chain.state import ChainState, plain_version
 from odfbuild.odf.events import DatasetKind, MetadataEvent, SetPollingSource, SetTransform
 from odfbuild.odf.identity import DatasetId, InvalidMultihashError, Multihash, sha3_256
 from odfbuild.odf.refs import DatasetAlias
@@ -83,8 +87,9 @@ class Compaction:
 class Rebuild:
     """Drop the data of a dataset, and rebuild it from its inputs, by the query in force.
 
-    With the `definitions` of the project it begins a new chain: by its definition, and a root is
-    read from its source again.  `engines` are then those that there are, with their versions.
+    Where another version of its engine is installed, that is recorded and used.  With the
+    `definitions` of the project it begins a new chain: by its definition, and a root is read from
+    its source again.  `engines` are then those that there are, with their versions.
     """
 
     definitions: "Mapping[DatasetAlias, Declared] | None" = None
@@ -410,6 +415,9 @@ def _rebuild(
         return None
     inputs = _inputs(chain.state, states)
     emptied = replace(chain.state, watermark=None)
+    upgrade = version_upgrade(chain.state)
+    if upgrade is not None:
+        rewrite = replace(rewrite, parts=(*rewrite.parts, Keep(upgrade)))
     housekeeping = Housekeeping(
         **common,
         work=REBUILD,
@@ -419,8 +427,15 @@ def _rebuild(
         dropped=dropped(events, _remaining_events(events, rewrite)),
         stranded=stranded(chain.dataset.id, frozenset(tuple(chain.blocks)[rewrite.kept :]), states),
         reads={each.alias: records(each.state.last_offset) for each in inputs},
+        versions=None if upgrade is None else _versions(chain.state.transform, upgrade),
     )
     return PreparedRewrite(housekeeping, rewrite, chain.state, wish)
+
+
+def _versions(known: SetTransform | None, upgrade: SetTransform) -> tuple[str, str]:
+    """Return the versions of the engine before and after an upgrade."""
+    recorded = "" if known is None else known.transform.version
+    return plain_version(recorded or ""), plain_version(upgrade.transform.version or "")
 
 
 def _full_rebuild(

@@ -91,9 +91,8 @@ def _meaning(rewrite: Housekeeping) -> Iterator[str]:
         read = ", ".join(
             f"{count(number or 0, 'record')} of {name}" for name, number in rewrite.reads.items()
         )
-        there = rebuild_places_text(rewrite)
-        where = f", {there}" if there else ""
-        yield f"Then all data is rebuilt, from {read or 'inputs that do not exist'}{where}."
+        source = read or "inputs that do not exist"
+        yield f"Then all data is rebuilt, from {source}{_by_what(rewrite)}."
     elif rewrite.limits is None:
         yield "The next apply rebuilds all data from the first record."
     else:
@@ -160,8 +159,15 @@ def _what_each(step: Housekeeping) -> str:
     )
     source = "its source" if step.kind is DatasetKind.ROOT else "inputs that do not exist"
     how = "new chain" if step.mode == FULL else "rebuilt"
+    return f"{before}; {how} from {read or source}{_by_what(step)}"
+
+
+def _by_what(step: Housekeeping) -> str:
+    """Say where the rows of a rebuild are made, and by which version if that is another one."""
     there = rebuild_places_text(step)
-    return f"{before}; {how} from {read or source}" + (f", {there}" if there else "")
+    before, after = step.versions or ("", "")
+    version = f"by {after} of its engine, not {before}" if after else ""
+    return "".join(f", {each}" for each in (there, version) if each)
 
 
 def _size(extent: Extent) -> str:

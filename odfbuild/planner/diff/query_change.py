@@ -117,7 +117,7 @@ def outdated_notes(
             continue
         cause = may_have_wrong_rows(state, current, installed)
         if cause is not None:
-            yield _wrong_rows(each, sql, cause)
+            yield _wrong_rows(each, sql, cause, runs=each.alias in run)
         elif each.alias in run:
             yield Diagnostic(
                 code="engine-version",
@@ -131,7 +131,9 @@ def outdated_notes(
             )
 
 
-def _wrong_rows(each: Declared, sql: TransformSql, cause: RevisionFault) -> Diagnostic:
+def _wrong_rows(
+    each: Declared, sql: TransformSql, cause: RevisionFault, *, runs: bool
+) -> Diagnostic:
     code, why = _WRONG_ROWS[cause.name]
     return Diagnostic(
         code=code,
@@ -139,7 +141,8 @@ def _wrong_rows(each: Declared, sql: TransformSql, cause: RevisionFault) -> Diag
         f"{cause.value}; to rebuild it: odfbuild rebuild {each.alias}",
         why=why,
         fix=f"odfbuild verify {each.alias} --recompute says whether it has; "
-        f"odfbuild rebuild {each.alias} rebuilds it",
+        f"odfbuild rebuild {each.alias} rebuilds it"
+        + ("; until then its steps are refused" if runs else ""),
         span=each.span(()),
         level=Level.WARNING,
     )
@@ -165,6 +168,12 @@ _WRONG_ROWS = {
         "rows-of-order",
         "the least or greatest of floating-point numbers in a group depended on the order of rows "
         "where one of them is NaN",
+    ),
+    "JSON": (
+        "rows-of-json",
+        "functions for JSON took the last of equal keys, and null from a text that is damaged "
+        "after the value; json_length() was a signed number, so a column of it needs "
+        "rebuild --full",
     ),
 }
 

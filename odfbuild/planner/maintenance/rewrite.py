@@ -63,6 +63,7 @@ class Housekeeping:
     a reset.  `dropped` counts the events that vanish, by kind.  A rebuild goes on from `after`: it
     `reads` so many records of each input, None of one that is itself rebuilt before.  `places` are
     the engines elsewhere that a rebuild needs, `outside` is what Spark uses by the settings.
+    `versions` are those of the engine, recorded and installed, if it goes on with another one.
     """
 
     work: str
@@ -86,6 +87,7 @@ class Housekeeping:
     definition: Multihash | None = None
     places: tuple[EnginePlace, ...] = ()
     outside: tuple[OutsideUse, ...] = ()
+    versions: tuple[str, str] | None = None
 
 
 def rebuild_places_text(step: Housekeeping) -> str:

@@ -195,6 +195,11 @@ def _add_maintenance(to: Codec) -> None:
         definition=Member("definition", omitted=lambda step: step.definition is None),
         places=Member("places", omitted=lambda step: not step.places),
         outside=Member("outside", omitted=lambda step: not step.outside),
+        versions=Member(
+            "engine_version",
+            pair(("before", "after"), to.of(str)),
+            omitted=lambda step: step.versions is None,
+        ),
     )
 
 

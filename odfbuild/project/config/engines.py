@@ -30,6 +30,6 @@ MERGERS: Final = (DEFAULT_ENGINE, "arrow", "auto")
 ENGINES: Final[Mapping[str, RegisteredEngine]] = {
     "spark": RegisteredEngine("spark.engine", distribution="pyspark", revision=5),
     "datafusion": RegisteredEngine(
-        "datafusion.engine", distribution="datafusion", revision=5, starts_at_once=True
+        "datafusion.engine", distribution="datafusion", revision=6, starts_at_once=True
     ),
 }

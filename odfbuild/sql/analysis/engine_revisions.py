@@ -8,7 +8,8 @@ became valid again when the correction was removed or had an earlier time.
 Up to revision 4 a session lost the rows that its condition, or the watermark, excluded.
 
 Up to revision 1 of DataFusion `min` and `max` of floating-point numbers in groups depended on the
-order of rows where one was NaN.
+order of rows where one was NaN.  Up to revision 5 functions for JSON took the last of equal keys,
+had nothing to say of a text that is damaged after the value, and gave lengths as signed numbers.
 """
 
 from __future__ import annotations
@@ -22,13 +23,14 @@ from odfbuild.sql.analysis.aggregates.text import loses_zeros
 from odfbuild.sql.analysis.keys.group_names import is_misread
 from odfbuild.sql.analysis.keys.keyed import QueryParts
 from odfbuild.sql.analysis.windows import has_sessions
-from odfbuild.sql.extremes import ordered_extremes
+from odfbuild.sql.datafusion.extremes import ordered_extremes
+from odfbuild.sql.datafusion.json_calls import has_json_calls
 from odfbuild.sql.text.as_of_joins import tables_of
 from odfbuild.sql.text.statement import SqlTextError
 from odfbuild.sql.text.steps import DATAFUSION, QueryStep, is_of_spark
 
 _REVISION = re.compile(r"\+odfbuild\.(\d+)")
-_MENDED, _SESSIONS_MENDED = 2, 5
+_MENDED, _SESSIONS_MENDED, _JSON_MENDED = 2, 5, 6
 
 
 class RevisionFault(Enum):
@@ -38,6 +40,7 @@ class RevisionFault(Enum):
     VERSIONS = "used versions of its tables that had been corrected"
     SESSIONS = "left out rows of sessions beyond the watermark, or beyond a condition"
     EXTREMES = "computed min and max of groups by the order of rows where one was NaN"
+    JSON = "took the last of equal keys in JSON, and nothing of a text that is damaged later on"
 
 
 def affected(
@@ -52,12 +55,10 @@ def affected(
     number = 0 if revision is None else int(revision[1])
     if number < _SESSIONS_MENDED and is_of_spark(steps) and _any_sessions(steps):
         return RevisionFault.SESSIONS
+    if not is_of_spark(steps):
+        return _in_datafusion([step.text for step in steps if step.engine == DATAFUSION], number)
     if number >= _MENDED:
         return None
-    if not is_of_spark(steps):
-        ours = (step.text for step in steps if step.engine == DATAFUSION)
-        found = any(ordered_extremes(text) != text for text in ours)
-        return RevisionFault.EXTREMES if found else None
     try:
         shapes = [(step.alias, step.statement.shape) for step in steps]
         versioned = {table for step in steps for table in tables_of(step.statement)}
@@ -76,6 +77,15 @@ def affected(
         is_misread(part.group) or loses_zeros(part.group, shapes, inputs)
     )
     return RevisionFault.COLUMNS if misread or parts.asked & parts.redefined else None
+
+
+def _in_datafusion(texts: Sequence[str], number: int) -> RevisionFault | None:
+    """Return the fault of a revision in the rows of a query for DataFusion."""
+    if number < _MENDED and any(ordered_extremes(text) != text for text in texts):
+        return RevisionFault.EXTREMES
+    if number < _JSON_MENDED and any(map(has_json_calls, texts)):
+        return RevisionFault.JSON
+    return None
 
 
 def _any_sessions(steps: Sequence[QueryStep]) -> bool:

@@ -181,13 +181,18 @@ def test_what_has_no_query_or_one_of_a_newer_format_has_nothing_to_upgrade() -> 
         ("select max(x) from a group by k", "datafusion", "55.0.0+odfbuild.1", "EXTREMES"),
         ("select max(x) from a group by k", "datafusion", "55.0.0+odfbuild.1.restate", "EXTREMES"),
         ("select max(x) from a group by k", "datafusion", "55.0.0+odfbuild.3", None),
+        ("select json_length(x) from a", "datafusion", "55.0.0+odfbuild.5", "JSON"),
+        ('select "JSON_get_int"(x, 1) from a', "datafusion", "55.0.0+odfbuild.5", "JSON"),
+        ("select json_length(x) from a", "datafusion", "55.0.0+odfbuild.6", None),
+        ("select json_length from a", "datafusion", "55.0.0+odfbuild.5", None),
+        ("select 'json_length(x)' from a", "datafusion", "55.0.0+odfbuild.5", None),
         ("select max(x) over () from a", "datafusion", "55.0.0+odfbuild.1", None),
         ("select sum(x) from a group by k", "datafusion", "55.0.0+odfbuild.1", None),
         ("select max(x) from a group by k", "spark", "4.3.0+odfbuild.1", "COLUMNS"),
         ("select max(x) from a group by k", "elsewhere", "1", None),
     ],
 )
-def test_queries_for_datafusion_that_went_by_the_order_of_rows_are_named(
+def test_queries_for_datafusion_of_which_a_revision_had_wrong_rows_are_named(
     text: str, engine: str, version: str, cause: str | None
 ) -> None:
     found = affected([QueryStep(None, text, engine=engine)], {}, version)

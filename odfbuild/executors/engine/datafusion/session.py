@@ -7,8 +7,9 @@ its own, and, for a query that has to give the same rows again, no clock and no 
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
@@ -19,12 +20,13 @@ from odfbuild.errors import EngineFailedError, InvalidQueryError, OdfBuildError
 from odfbuild.executors.data.fine_times import noting_column
 from odfbuild.executors.engine.analysis import EngineFaultError
 from odfbuild.executors.engine.arrow.stored import conformed, stored
-from odfbuild.executors.engine.datafusion import ethereum
-from odfbuild.executors.engine.datafusion.json_functions import READERS, function
+from odfbuild.executors.engine.datafusion import ethereum, json_functions
 from odfbuild.executors.engine.datafusion.members import check_members, with_null_members
 from odfbuild.executors.engine.datafusion.unions import check_united_groups, check_united_sums
 from odfbuild.sql.datafusion import ENVIRONMENT, VOLATILE
-from odfbuild.sql.extremes import ordered_extremes
+from odfbuild.sql.datafusion.extremes import ordered_extremes
+from odfbuild.sql.datafusion.json_calls import name_as_written, with_fixed_arguments
+from odfbuild.sql.text.statement import SqlTextError
 from odfbuild.texts.redaction import excerpt
 
 if TYPE_CHECKING:
@@ -48,6 +50,28 @@ _SUBQUERIES_FIRST: Final = "datafusion.optimizer.enable_physical_uncorrelated_sc
 BATCH_SIZE: Final = "datafusion.execution.batch_size"
 _BATCH: Final = 8192
 _ETHEREUM: Final = re.compile(r"Invalid function '(eth_(?:try_)?(?:decode_event|event_selector))'")
+_JSON: Final = (
+    (
+        "Invalid function 'json_get'",
+        "the query uses json_get() without a cast",
+        "a column holds values of one type, and json_get() gives any",
+        "write a cast, as in json_get(document, 'key')::bigint (or boolean, double, varchar), or "
+        "json_as_text(document, 'key')",
+    ),
+    *(
+        (
+            f"Operator {sign} is not yet supported",
+            f"the query uses the operator {sign}",
+            "DataFusion has it for JSON only with an addition in Rust, which Python cannot load",
+            f"write {instead}(document, 'key'){end}",
+        )
+        for sign, instead, end in (
+            ("->>", "json_as_text", ""),
+            ("->", "json_get", "::bigint, or another type"),
+        )
+    ),
+)
+"""Signs in errors of DataFusion, and how the query can be written."""
 _EXTREME: Final = re.compile(r"\b(?:min|max)\(")
 _NODE: Final = re.compile(r"(?<=\])\n(?= *[A-Z])")
 """Between two operators of a plan, each with its columns last; texts may have line breaks too."""
@@ -157,11 +181,9 @@ class QueryContext:
         self._options = self._options.with_allow_statements(False)
         for name in sorted(ENVIRONMENT if clock else ENVIRONMENT | VOLATILE):
             self._context.deregister_udf(name)
-        for name, (_, kind) in READERS.items():
-            arguments = [pa.string(), pa.string()]
-            made = datafusion.udf(function(name), arguments, kind, "immutable", name)
-            self._context.register_udf(made)
-        for name, call, arguments, kind in ethereum.functions() if ethereum.is_installed() else ():
+        logs = ethereum.functions() if ethereum.is_installed() else ()
+        ours = chain(json_functions.functions(), logs)
+        for name, call, arguments, kind in ours:
             self._context.register_udf(datafusion.udf(call, arguments, kind, "immutable", name))
 
     def add(self, name: str, rows: pa.Table) -> None:
@@ -197,6 +219,8 @@ class QueryContext:
 
     def query(self, text: str) -> "datafusion.DataFrame":
         """Return a query, analysed but not run.  Raises InvalidQueryError."""
+        with suppress(SqlTextError):  # the engine says what is wrong with such a text
+            text = with_fixed_arguments(text)
         with engine_errors("read the query"):
             frame = self._context.sql_with_options(text, self._options)
             decimals, floats = _distinct_sums(frame)
@@ -204,9 +228,9 @@ class QueryContext:
             if decimals and not floats:  # else the rule decides the order in which floats add up
                 self._context.remove_optimizer_rule(_COUNTS_BY_GROUPS)
                 frame = self._context.sql_with_options(text, self._options)
-            if not _has_floating_extremes(frame):
-                return frame
-            return _renamed(self._ordered(text), frame.schema().names)
+            names = [name_as_written(each) for each in frame.schema().names]
+            ordered = self._ordered(text) if _has_floating_extremes(frame) else frame
+            return _renamed(ordered, names)
 
     def last(self, text: str) -> "datafusion.DataFrame":
         """Return a query that none reads, like `query`.
@@ -429,6 +453,9 @@ def _named_error(error: BaseException, doing: str, advice: str | None) -> OdfBui
             why="few queries decode logs of Ethereum, so a plain install is without it",
             fix="install it: pip install 'odfbuild[ethereum]'",
         )
+    for sign, what, why, fix in _JSON:
+        if sign in text:
+            return InvalidQueryError(what=what, why=why, fix=fix)
     return InvalidQueryError(
         what=f"could not {doing}: {_plain(text)}",
         why="DataFusion refuses the query, or fails with these rows; names are case-sensitive",

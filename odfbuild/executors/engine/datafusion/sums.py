@@ -22,7 +22,7 @@ from odfbuild.executors.engine.datafusion.session import (
     last_of,
     schema_of,
 )
-from odfbuild.sql.subqueries import queries_in
+from odfbuild.sql.datafusion.subqueries import queries_in
 from odfbuild.texts.redaction import excerpt
 
 if TYPE_CHECKING:

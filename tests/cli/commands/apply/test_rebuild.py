@@ -2,16 +2,19 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from odfbuild.errors import EngineFailedError
 from odfbuild.executors.data.frames import Frame
-from odfbuild.executors.engine.protocol import TransformWork
+from odfbuild.executors.engine.protocol import TransformWork, engine_version
 from odfbuild.odf.refs import DatasetAlias
+from odfbuild.project.config.engines import ENGINES, RegisteredEngine
 from odfbuild.state.workspace import Workspace
 from tests.support.engines import FakeEngine
 from tests.support.process.inside import Inside, heads
@@ -149,6 +152,60 @@ def test_without_data_there_is_nothing_to_rebuild(run: Inside) -> None:
     assert run("rebuild", "out", "--yes").out == (
         "out  Nothing to do: it has no data yet; apply builds it.\n"
     )
+
+
+@pytest.fixture
+def other_version(monkeypatch: pytest.MonkeyPatch) -> Callable[[], str]:
+    """Return what installs the next revision of the engine, and returns its version."""
+
+    def install() -> str:
+        known = ENGINES["spark"]
+        registry = cast("dict[str, RegisteredEngine]", ENGINES)
+        monkeypatch.setitem(registry, "spark", replace(known, revision=known.revision + 1))
+        return engine_version("spark") or ""
+
+    return install
+
+
+def version(project: Path) -> str | None:
+    dataset = Workspace(project / ".odfbuild").open(DatasetAlias.parse("out"))
+    state = None if dataset is None else dataset.state()
+    assert state is not None and state.transform is not None
+    return state.transform.transform.version
+
+
+def test_it_goes_on_with_the_installed_version_of_the_engine(
+    run: Inside, project: Path, other_version: Callable[[], str]
+) -> None:
+    before, recorded = rows(run), engine_version("spark")
+    installed = other_version()
+    (project / "data" / "5.csv").write_text("t,k,v\n2024-01-05,k5,1\n")
+    refused = run("apply", "--yes")
+    assert refused.code == 4 and "error[engine-version]" in refused.err
+    done = run("rebuild", "out", "--yes")
+    assert (done.code, done.err) == (0, "")
+    assert f"from 5 records of src, by {installed} of its engine, not {recorded}." in done.out
+    assert version(project) == installed
+    assert [row for row in rows(run) if row["k"] != "k5"] == before
+    assert "No changes" in run("plan").out
+    assert run("verify").code == 0
+
+
+def test_a_saved_rebuild_binds_the_version_of_the_engine(
+    run: Inside, project: Path, other_version: Callable[[], str]
+) -> None:
+    recorded = engine_version("spark")
+    assert run("rebuild", "out", "--out", str(project / "before.json")).code == 0
+    installed = other_version()
+    old = heads(project)
+    stale = run("apply", str(project / "before.json"), "--yes")
+    assert stale.code != 0 and "stale-plan" in stale.err
+    assert heads(project) == old
+    assert run("rebuild", "out", "--out", str(project / "after.json")).code == 0
+    saved = json.loads((project / "after.json").read_text())
+    assert saved["engine_version"] == {"before": recorded, "after": installed}
+    assert run("apply", str(project / "after.json"), "--yes").code == 0
+    assert version(project) == installed
 
 
 def test_a_saved_rebuild_is_done_once(run: Inside, project: Path) -> None:

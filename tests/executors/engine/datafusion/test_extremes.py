@@ -8,7 +8,7 @@ import pytest
 
 from odfbuild.errors import InvalidQueryError
 from odfbuild.executors.engine.datafusion.session import query_context, rows_of
-from odfbuild.sql.extremes import ordered_extremes
+from odfbuild.sql.datafusion.extremes import ordered_extremes
 
 VALUES = (
     (nan, 1.0, -2.0, None),

@@ -7,7 +7,6 @@ import datafusion
 import pyarrow as pa
 import pytest
 
-from odfbuild.executors.engine.datafusion.json_functions import function
 from odfbuild.executors.engine.datafusion.session import query_context
 from odfbuild.sql.datafusion import (
     AGGREGATES,
@@ -110,21 +109,6 @@ def test_words_before_brackets_are_no_functions(form: str) -> None:
         step = QueryStep(None, text, engine=DATAFUSION)
         found = step_findings([step], 0, step.statement, ["a"])
         assert [each for each in found if each.reason is Reason.ARGUMENTS] == []
-
-
-def test_json_functions_give_null_for_what_is_not_there_or_of_another_kind() -> None:
-    texts = pa.array(['{"k": "v", "n": 1.5, "b": true}', "[1, 2]", "no json", None, "3"])
-
-    def called(name: str, key: str) -> list[object]:
-        found: list[object] = function(name)(texts, pa.array([key] * len(texts))).to_pylist()
-        return found
-
-    assert called("json_get_str", "k") == ["v", None, None, None, None]
-    assert called("json_get_str", "n") == [None] * 5
-    assert called("json_get_float", "n") == [1.5, None, None, None, None]
-    assert called("json_get_int", "1") == [None, 2, None, None, None]
-    assert called("json_get_bool", "b") == [True, None, None, None, None]
-    assert called("json_contains", "0") == [False, True, False, False, False]
 
 
 TIMES = {

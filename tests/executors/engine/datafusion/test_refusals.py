@@ -9,7 +9,6 @@ from odfbuild.errors import InvalidQueryError
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.analysis import AnalysedInput, Analysis
 from odfbuild.executors.engine.datafusion.engine import DataFusionEngine
-from odfbuild.executors.engine.datafusion.json_functions import function
 from odfbuild.executors.engine.datafusion.session import check_sums, last_of, query_context
 from odfbuild.executors.engine.protocol import RawQueryWork
 from odfbuild.odf.events import DatasetVocabulary, SqlQueryStep, TransformSql
@@ -356,16 +355,3 @@ def test_a_step_that_others_read_skips_no_rows_without_a_limit() -> None:
     found = examine(steps, ["a"], ())
     assert [(each.reason, each.step) for each in found.about(Reason.ORDER)] == [(Reason.ORDER, 0)]
     assert "LIMIT" in diagnostics(found, (Reason.ORDER,))[0].fix
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("json_get_str", '{"k": "\\ud800"}'),
-        ("json_get_float", f'{{"k": {"9" * 400}}}'),
-        ("json_get_float", '{"k": NaN}'),
-        ("json_get_float", '{"k": Infinity}'),
-    ],
-)
-def test_a_value_that_no_column_holds_is_null(name: str, text: str) -> None:
-    assert function(name)(pa.array([text]), pa.array(["k"])).to_pylist() == [None]

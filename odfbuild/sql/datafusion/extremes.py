@@ -12,11 +12,11 @@ and over windows: -0.0 is less than 0.0, and NaN greater than any other number.
 from collections.abc import Sequence
 from typing import Final
 
+from odfbuild.sql.datafusion.calls import NAMES, closing
 from odfbuild.sql.text.statement import Token
 from odfbuild.sql.text.tree_datafusion import tokens_of
 
 _DIRECTIONS: Final = {"min": "asc", "max": "desc"}
-_NAMES: Final = frozenset({"VAR", "IDENTIFIER"})
 
 
 def ordered_extremes(text: str) -> str:
@@ -25,44 +25,32 @@ def ordered_extremes(text: str) -> str:
     found: list[str] = []
     copied = at = 0
     while at < len(tokens):
-        closing = _closing(tokens, at)
-        if closing is None:
+        closed = _closed(tokens, at)
+        if closed is None:
             at += 1
             continue
         first = at + 3 if tokens[at + 2].kind == "DISTINCT" else at + 2
-        if closing == first + 1 and tokens[first].kind == "NUMBER":  # an order by it is a column's
-            at = closing + 1
+        if closed == first + 1 and tokens[first].kind == "NUMBER":  # an order by it is a column's
+            at = closed + 1
             continue
-        value = ordered_extremes(text[tokens[first].start : tokens[closing].start])
+        value = ordered_extremes(text[tokens[first].start : tokens[closed].start])
         direction = _DIRECTIONS[tokens[at].text.lower()]
         found.append(text[copied : tokens[at].start])
         found.append(f"first_value({value} order by {value} {direction} nulls last)")
-        copied, at = tokens[closing].end + 1, closing + 1
+        copied, at = tokens[closed].end + 1, closed + 1
     return "".join((*found, text[copied:]))
 
 
-def _closing(tokens: Sequence[Token], at: int) -> int | None:
+def _closed(tokens: Sequence[Token], at: int) -> int | None:
     """Return where the call that begins at a token ends; None if it is none to be changed."""
     name = tokens[at]
-    if name.kind not in _NAMES or name.text.lower() not in _DIRECTIONS:
+    if name.kind not in NAMES or name.text.lower() not in _DIRECTIONS:
         return None
-    closing = _bracket(tokens, at + 1)
-    if closing is None or closing == at + 2:
+    closed = closing(tokens, at + 1)
+    if closed is None or closed == at + 2:
         return None
-    after = closing + 1
+    after = closed + 1
     if after < len(tokens) and tokens[after].kind == "FILTER":
-        after = (_bracket(tokens, after + 1) or after) + 1
+        after = (closing(tokens, after + 1) or after) + 1
     is_window = after < len(tokens) and tokens[after].kind == "OVER"
-    return None if is_window else closing
-
-
-def _bracket(tokens: Sequence[Token], opening: int) -> int | None:
-    """Return where the bracket that opens at a token closes; None if none opens there."""
-    if opening >= len(tokens) or tokens[opening].kind != "L_PAREN":
-        return None
-    depth = 0
-    for at in range(opening, len(tokens)):
-        depth += {"L_PAREN": 1, "R_PAREN": -1}.get(tokens[at].kind, 0)
-        if depth == 0:
-            return at
-    return None
+    return None if is_window else closed

@@ -11,6 +11,7 @@ here.
 
 from collections.abc import Iterator, Sequence
 
+from odfbuild.sql.datafusion.calls import closing
 from odfbuild.sql.text.statement import Token
 from odfbuild.sql.text.tree_datafusion import tokens_of
 
@@ -24,7 +25,7 @@ def queries_in(text: str) -> Iterator[str]:
         return
     for at in range(len(tokens) - 1):
         if tokens[at].kind == "L_PAREN" and tokens[at + 1].kind == "SELECT":
-            own = text[tokens[at + 1].start : tokens[_closing(tokens, at)].start]
+            own = text[tokens[at + 1].start : tokens[closing(tokens, at) or -1].start]
             yield _named(text, tokens, at) + own
 
 
@@ -40,12 +41,3 @@ def _named(text: str, tokens: Sequence[Token], at: int) -> str:
         if depth == 0 and each.kind == "COMMA":
             end = each.start
     return f"{text[:end]} " if end else ""
-
-
-def _closing(tokens: Sequence[Token], opening: int) -> int:
-    depth = 0
-    for at in range(opening, len(tokens)):
-        depth += {"L_PAREN": 1, "R_PAREN": -1}.get(tokens[at].kind, 0)
-        if depth == 0:
-            return at
-    return len(tokens) - 1

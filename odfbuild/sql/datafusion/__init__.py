@@ -38,7 +38,8 @@ WINDOWS: Final = _names(
 )
 JSON: Final = _names(
     """
-    json_contains json_get_bool json_get_float json_get_int json_get_str json_length
+    json_as_text json_contains json_get json_get_bool json_get_float json_get_int json_get_json
+    json_get_str json_length
     """
 )
 ETHEREUM: Final = _names("eth_decode_event eth_event_selector eth_try_decode_event")
