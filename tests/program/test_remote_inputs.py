@@ -3,6 +3,7 @@
 import json
 import secrets
 import shutil
+import socket
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -785,6 +786,25 @@ def test_a_repository_is_read_over_the_web(teams: Teams) -> None:
     assert done.code == 1
     assert "unreachable-repository" in done.err
     assert b.run("plan").code == 0
+
+
+def test_a_saved_plan_asks_the_repository_that_it_names_and_no_other(teams: Teams) -> None:
+    a, b = teams
+    settings = "odfbuild: 1\nname: b\nrepositories:\n  hub: {url: '%s'}\n"
+    with served(a.hub) as place, socket.create_server(("127.0.0.1", 0)) as other:
+        other.setblocking(False)
+        url = place.source().place
+        b.write("odfbuild.yaml", settings % url)
+        done = b.run("plan", "--out", "saved.json")
+        assert f"repository  hub: {url}" in done.out
+        b.write("odfbuild.yaml", settings % f"http://127.0.0.1:{other.getsockname()[1]}/")
+        done = b.run("apply", "saved.json")
+        assert (done.code, "stale-plan" in done.err) == (5, True)
+        with pytest.raises(BlockingIOError):
+            other.accept()
+        b.write("odfbuild.yaml", settings % url)
+        assert b.run("apply", "saved.json").code == 0
+    assert b.values("daily") == [1, 2]
 
 
 def test_pulls_count_for_the_pool_of_their_repository(teams: Teams) -> None:

@@ -20,7 +20,7 @@ from odfbuild.app.plan.cache import PlanBasis, UnchangedPlan, at_rest, engines, 
 from odfbuild.app.plan.file_snapshot import ProjectFiles, read_at_once
 from odfbuild.app.plan.input_history import rewritten_inputs, taken_inputs
 from odfbuild.app.plan.late_files import files_notes, reread_files
-from odfbuild.app.plan.planned_places import engine_places, step_notes
+from odfbuild.app.plan.planned_places import engine_places, repository_uses, step_notes
 from odfbuild.app.plan.remote_inputs import (
     as_they_are,
     barred_readers,
@@ -410,6 +410,7 @@ def _plan_of(
     )
     if not against:
         plan = replace(plan, places=engine_places(project, loaded.declared, plan, renamed))
+    settings = uses_of(project.config, project.target, project.root, loaded.declared)
     return replace(
         plan,
         notes=(
@@ -423,7 +424,7 @@ def _plan_of(
             *files_notes(loaded.declared, passed),
             *_idle_moves(project, loaded.declared),
         ),
-        outside=uses_of(project.config, project.target, project.root, loaded.declared),
+        outside=(*settings, *repository_uses(project, plan)),
         project=project.config.name,
         target=project.target,
         workspace=project.config.target(project.target).workspace,

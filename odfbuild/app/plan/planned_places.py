@@ -1,16 +1,18 @@
 """Places of the steps of a plan: made with the plan, and compared when it is carried out."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from odfbuild.app.outside_use import uses_of_run
 from odfbuild.errors import Diagnostic, Level, OdfBuildError
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import SetPollingSource, SetTransform, TransformSql
-from odfbuild.odf.refs import DatasetAlias
+from odfbuild.odf.refs import DatasetAlias, parse_remote_ref
 from odfbuild.planner.declared import Declared
-from odfbuild.planner.plan import Append, Ingest, Plan, Transform
+from odfbuild.planner.plan import Append, Ingest, OutsideUse, Plan, Pull, Transform
 from odfbuild.planner.plan.places import EnginePlace, places_of
+from odfbuild.planner.plan.remote_inputs import repository_of
 from odfbuild.project.config.outside_engines import OutsideEngine
 from odfbuild.project.opened import Opened
 from odfbuild.values import dataclass
@@ -24,6 +26,7 @@ _USES: Final = {
     "store": "files of steps are to be in {}",
     "host": "events of the run are to go to {}",
     "env": "events of the run are to be sent with the variable {}",
+    "repository": "inputs are to be pulled from the repository {}",
 }
 
 
@@ -172,11 +175,30 @@ def plan_placement(project: Opened, plan: Plan) -> "Placement | None":
     return placement_of_plan(project, places)
 
 
+def repository_uses(project: Opened, plan: Plan) -> Iterator[OutsideUse]:
+    """Yield the repositories that a plan pulls from, by their addresses in the settings.
+
+    An input that is named by its URL says the address itself, and a folder has another one on
+    another machine.
+    """
+    asked: dict[str, list[DatasetAlias]] = {}
+    for step in plan.steps:
+        if isinstance(step.work, Pull):
+            name = step.work.repository or repository_of(parse_remote_ref(step.work.origin))
+            asked.setdefault(name or "", []).append(step.target)
+    for each in project.config.repositories.values():
+        names = asked.get(each.name)
+        if names and not each.url.startswith("file:"):
+            through = f" through {each.gateway}" if each.gateway else ""
+            yield OutsideUse("repository", f"{each.name}: {each.url}{through}", tuple(names))
+
+
 def _check_uses(project: Opened, plan: Plan) -> None:
     from odfbuild.executors.runs.definition import StalePlanError
 
     named = {(each.kind, each.name) for each in plan.outside}
-    for kind, name in uses_of_run(project.config, project.target):
+    pulled = ((each.kind, each.name) for each in repository_uses(project, plan))
+    for kind, name in chain(uses_of_run(project.config, project.target), pulled):
         if (kind, name) not in named:
             raise StalePlanError(
                 what=f"{_USES[kind].format(name)} by odfbuild.yaml, which the plan does not name",

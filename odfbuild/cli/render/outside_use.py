@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _MOST_USERS = 3
 _LONGEST = 100
-_WIDTH = max(map(len, ("container", "workspace")))
+_WIDTH = max(map(len, ("container", "repository")))
 _RUN = {"pipe": "the program", "container": "the container"}
 
 

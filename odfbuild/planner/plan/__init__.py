@@ -143,8 +143,8 @@ class GitState:
 class OutsideUse:
     """Something outside of the project that it asks for, and the datasets that do.
 
-    `kind` is env, path, host, pipe, container, engine, python, master, store, workspace or
-    unknown; without datasets it is the project file that asks.
+    `kind` is env, path, host, pipe, container, engine, python, master, store, workspace,
+    repository or unknown; without datasets it is the project file that asks.
     """
 
     kind: str
