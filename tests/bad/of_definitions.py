@@ -56,7 +56,7 @@ DEFINITIONS = {
     ),
     "a query that reads a file": query("select * from csv.`/etc/passwd`", "unknown-input", ""),
     "an engine that is not there": refused(
-        "engine-not-installed", "'flink'", "spark",
+        "engine-not-installed", "'flink'", "spark reads TUMBLE",
         preprocess="{kind: Sql, engine: flink, query: select k from input}",
     ),
     "a key that is no column": refused(

@@ -1,12 +1,16 @@
 """Checks of the engines that queries of definitions name."""
 
 from collections.abc import Collection, Iterator
+from typing import Final
 
 from odfbuild.errors import Diagnostic
 from odfbuild.odf.events import AddPushSource, SetPollingSource, SetTransform
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.planner.declared import Declared
 from odfbuild.project.config.engines import ENGINES
+
+_SIMILAR: Final = {"flink": " (spark reads TUMBLE and FOR SYSTEM_TIME AS OF as well)"}
+"""Engines of other programs, and which of ours reads what is usual there."""
 
 
 def engine_problems(each: Declared, outside: Collection[str]) -> Iterator[Diagnostic]:
@@ -25,7 +29,8 @@ def engine_problems(each: Declared, outside: Collection[str]) -> Iterator[Diagno
             code="engine-not-installed",
             what=f"the engine '{query.engine}' is not installed",
             why="a query is only run by the engine for which it was written",
-            fix=f"write the query for one of the installed engines: {known}; or name the address "
-            "of another one in `engines` of odfbuild.yaml",
+            fix=f"write the query for one of the installed engines: {known}"
+            f"{_SIMILAR.get(query.engine.lower(), '')}; or name the address of another one in "
+            "`engines` of odfbuild.yaml",
             span=each.span(("metadata", at, key, "engine")),
         )

@@ -49,6 +49,8 @@ _REORDERS_JOINS: Final = "datafusion.optimizer.join_reordering"
 _SUBQUERIES_FIRST: Final = "datafusion.optimizer.enable_physical_uncorrelated_scalar_subquery"
 BATCH_SIZE: Final = "datafusion.execution.batch_size"
 _BATCH: Final = 8192
+_ADVICE: Final = re.compile(r" Column names are case sensitive\. You can use .*? configuration\.")
+"""Of DataFusion, about a setting that nobody can change here."""
 _ETHEREUM: Final = re.compile(r"Invalid function '(eth_(?:try_)?(?:decode_event|event_selector))'")
 _JSON: Final = (
     (
@@ -494,7 +496,7 @@ def _failure(
 def _plain(text: str) -> str:
     for prefix in ("DataFusion error: ", "Error during planning: ", "Schema error: "):
         text = text.removeprefix(prefix)
-    return excerpt(text, 500)
+    return excerpt(_ADVICE.sub("", text), 500)
 
 
 def last_of(context: QueryContext, texts: Sequence[tuple[str | None, str]]) -> Any:

@@ -9,7 +9,7 @@ from odfbuild.errors import EngineFailedError, InvalidQueryError
 from odfbuild.executors.data.frames import Frame
 from odfbuild.executors.engine.analysis import EngineFaultError
 from odfbuild.executors.engine.datafusion.engine import DataFusionEngine
-from odfbuild.executors.engine.datafusion.session import engine_errors
+from odfbuild.executors.engine.datafusion.session import engine_errors, query_context
 from odfbuild.executors.engine.protocol import RawQueryWork
 from odfbuild.odf.events import TransformSql
 
@@ -34,6 +34,16 @@ def test_each_is_told_as_one_of_ours(raised: BaseException, kind: type[BaseExcep
     with pytest.raises(kind) as found, engine_errors("run the query"):
         raise raised
     assert type(found.value) is kind
+
+
+@pytest.mark.parametrize("column", ["ab", "Zz"])
+def test_an_unknown_column_gets_no_advice_about_settings_of_the_engine(column: str) -> None:
+    with query_context(spill=None, clock=False) as context:
+        context.add("t", pa.table({"Ab": [1]}))
+        with pytest.raises(InvalidQueryError) as found:
+            context.query(f"select {column} from t")
+    assert column in found.value.what and '"Ab"' in found.value.what
+    assert "normalization" not in found.value.what
 
 
 def test_a_cancelled_engine_gives_no_rows(tmp_path: Path) -> None:
