@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from odfbuild.executors.engine.spark import engine as spark
 from tests.support.engines import FakeEngine
 from tests.support.process.inside import Inside, lay_out, without_jvm
+from tests.support.process.placed import Placed
+from tests.support.process.within import Within
 from tests.support.projects.market import FILES
 from tests.support.projects.texts import GOOD, derivative, root
 
@@ -30,6 +33,15 @@ def _built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def project(_built: Path, tmp_path: Path) -> Path:
     """Return a root and a derivative of it, applied; the folder may be changed."""
     return shutil.copytree(_built, tmp_path / "project")
+
+
+@pytest.fixture
+def placed(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Placed:
+    """Return `project` with new files, and programs that engines of it may run."""
+    monkeypatch.setattr(spark, "SparkEngine", lambda *_, **__: FakeEngine())
+    return Placed(Within(project, capsys, monkeypatch))
 
 
 @pytest.fixture(scope="session")

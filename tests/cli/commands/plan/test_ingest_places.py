@@ -1,25 +1,12 @@
 """Places of ingests: how much is read counts in a plan as in its apply, also what is read again."""
 
-from pathlib import Path
-
 import pytest
 
-from odfbuild.executors.engine.spark import engine as spark
-from tests.cli.saved.test_saved_places import NEWS, Placed
-from tests.support.engines import FakeEngine
 from tests.support.process.inside import lay_out
-from tests.support.process.within import Within
+from tests.support.process.placed import NEWS, Placed
 
 LATE = {f"data/0{each}.csv": f"t,k,v\n2024-01-0{each},late{each},3\n" for each in (1, 2)}
 BYTES = sum(map(len, (NEWS | LATE).values()))
-
-
-@pytest.fixture
-def placed(
-    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Placed:
-    monkeypatch.setattr(spark, "SparkEngine", lambda *_, **__: FakeEngine())
-    return Placed(Within(project, capsys, monkeypatch))
 
 
 @pytest.mark.parametrize(("least", "is_placed"), [(BYTES, True), (BYTES + 1, False)])
