@@ -295,7 +295,8 @@ def _refuse_version(name: Callable[[], str], sql: TransformSql) -> None:
             "another version may give other rows, and verification could not explain the difference"
         ),
         fix=f"odfbuild engine upgrade {name()} checks whether it gives the same rows, and "
-        "continues with it if so; or install the other version",
+        f"continues with it if so; odfbuild rebuild {name()} makes all rows with it; or install "
+        "the other version",
     )
 
 

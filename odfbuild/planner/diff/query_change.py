@@ -137,7 +137,8 @@ def _wrong_rows(
     code, why = _WRONG_ROWS[cause.name]
     return Diagnostic(
         code=code,
-        what=f"{each.alias} may have wrong rows: {sql.engine} {sql.version}, which made it, "
+        what=f"{each.alias} may have wrong rows: {sql.engine} {plain_version(sql.version or '')}, "
+        f"which made it, "
         f"{cause.value}; to rebuild it: odfbuild rebuild {each.alias}",
         why=why,
         fix=f"odfbuild verify {each.alias} --recompute says whether it has; "
@@ -172,8 +173,7 @@ _WRONG_ROWS = {
     "JSON": (
         "rows-of-json",
         "functions for JSON took the last of equal keys, and null from a text that is damaged "
-        "after the value; json_length() was a signed number, so a column of it needs "
-        "rebuild --full",
+        "after the value",
     ),
 }
 

@@ -9,7 +9,7 @@ Up to revision 4 a session lost the rows that its condition, or the watermark, e
 
 Up to revision 1 of DataFusion `min` and `max` of floating-point numbers in groups depended on the
 order of rows where one was NaN.  Up to revision 5 functions for JSON took the last of equal keys,
-had nothing to say of a text that is damaged after the value, and gave lengths as signed numbers.
+and null from a text that is damaged after the value.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class RevisionFault(Enum):
     VERSIONS = "used versions of its tables that had been corrected"
     SESSIONS = "left out rows of sessions beyond the watermark, or beyond a condition"
     EXTREMES = "computed min and max of groups by the order of rows where one was NaN"
-    JSON = "took the last of equal keys in JSON, and nothing of a text that is damaged later on"
+    JSON = "took the last of equal keys in JSON, and null from a text that is damaged further on"
 
 
 def affected(

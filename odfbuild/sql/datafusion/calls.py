@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
 
 from odfbuild.sql.text.statement import Token
 
@@ -11,6 +11,16 @@ NAMES: Final = frozenset({"VAR", "IDENTIFIER"})
 """The kinds of tokens that may name a function."""
 _DEPTHS: Final = {"L_PAREN": 1, "R_PAREN": -1}
 _LISTS: Final = {"L_BRACKET": 1, "R_BRACKET": -1, "L_BRACE": 1, "R_BRACE": -1}
+_BEFORE_COLUMNS: Final = NAMES | {"ALIAS", "R_PAREN"}
+
+
+class Part(NamedTuple):
+    """A part of a text: its first token and the one after its last, and the same of characters."""
+
+    first: int
+    last: int
+    begin: int
+    end: int
 
 
 def closing(tokens: Sequence[Token], opening: int) -> int | None:
@@ -25,13 +35,26 @@ def closing(tokens: Sequence[Token], opening: int) -> int | None:
     return None
 
 
-def arguments(text: str, tokens: Sequence[Token], opening: int, closed: int) -> list[str]:
-    """Return the texts between the commas of a call whose brackets are at two tokens."""
-    found, depth, begins = [], 0, tokens[opening].end + 1
-    for token in tokens[opening + 1 : closed]:
-        depth += _DEPTHS.get(token.kind, 0) + _LISTS.get(token.kind, 0)
-        if depth == 0 and token.kind == "COMMA":
-            found.append(text[begins : token.start])
-            begins = token.end + 1
-    last = text[begins : tokens[closed].start]
-    return [*found, last] if found or last.strip() else []
+def end_of_call(tokens: Sequence[Token], at: int) -> int | None:
+    """Return where a call closes that begins at a name; None if it is no call.
+
+    After a name of a table, brackets hold names of columns: `from t as f(x)`, `with f(x) as (...)`.
+    """
+    closed = closing(tokens, at + 1)
+    if closed is None or (at and tokens[at - 1].kind in _BEFORE_COLUMNS):
+        return None
+    is_table = [each.kind for each in tokens[closed + 1 : closed + 3]] == ["ALIAS", "L_PAREN"]
+    return None if is_table else closed
+
+
+def arguments(tokens: Sequence[Token], opening: int, closed: int) -> Iterator[Part]:
+    """Yield what is between the commas of a call whose brackets are at two tokens."""
+    depth, first, begin = 0, opening + 1, tokens[opening].end + 1
+    if first == closed:
+        return
+    for at in range(first, closed):
+        depth += _DEPTHS.get(tokens[at].kind, 0) + _LISTS.get(tokens[at].kind, 0)
+        if depth == 0 and tokens[at].kind == "COMMA":
+            yield Part(first, at, begin, tokens[at].start)
+            first, begin = at + 1, tokens[at].end + 1
+    yield Part(first, closed, begin, tokens[closed].start)

@@ -12,7 +12,7 @@ and over windows: -0.0 is less than 0.0, and NaN greater than any other number.
 from collections.abc import Sequence
 from typing import Final
 
-from odfbuild.sql.datafusion.calls import NAMES, closing
+from odfbuild.sql.datafusion.calls import NAMES, closing, end_of_call
 from odfbuild.sql.text.statement import Token
 from odfbuild.sql.text.tree_datafusion import tokens_of
 
@@ -46,7 +46,7 @@ def _closed(tokens: Sequence[Token], at: int) -> int | None:
     name = tokens[at]
     if name.kind not in NAMES or name.text.lower() not in _DIRECTIONS:
         return None
-    closed = closing(tokens, at + 1)
+    closed = end_of_call(tokens, at)
     if closed is None or closed == at + 2:
         return None
     after = closed + 1

@@ -11,12 +11,15 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from odfbuild.sql.datafusion.json_calls import REST, without_keys
+from odfbuild.sql.datafusion.json_calls import ITEM, REST, without_keys
 from odfbuild.texts.patterns import late_pattern
 
 _SPACE: Final = late_pattern(r"[ \t\n\r]*")
 _NUMBER: Final = late_pattern(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?(?![0-9.eE])")
 _STARTS: Final = frozenset('"{[tfn-0123456789')
+_BRACKETS: Final = late_pattern(r'[\[\]{}]|"(?:[^"\\]|\\.)*"')
+_DEPTH: Final = 200
+"""The most levels of a value that is passed over, as in the reference."""
 _DIGITS: Final = 19
 """The most that a number of 64 bits has."""
 
@@ -42,7 +45,18 @@ def _end(text: str, at: int) -> int:
     if text[at] in "-0123456789":
         return _number(text, at)[0]
     end: int = _DECODER.raw_decode(text, at)[1]
+    if text.count("[", at, end) + text.count("{", at, end) > _DEPTH:
+        _check_depth(text, at, end)
     return end
+
+
+def _check_depth(text: str, at: int, end: int) -> None:
+    """Raise _JsonError of a value that has more levels than are read."""
+    depth = 0
+    for found in _BRACKETS.finditer(text, at, end):
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(found[0], 0)
+        if depth > _DEPTH:
+            raise _JsonError
 
 
 def _number(text: str, at: int) -> tuple[int, bool]:
@@ -85,16 +99,20 @@ def _items(text: str, at: int) -> Iterator[tuple[str | int, int]]:
         at, position = _after_space(text, at + 1), position + 1
 
 
-def _place(text: str, key: str | None = None) -> int:
+def _place(text: str, key: str | int | None = None) -> int:
     """Return where the value of a key is, or of a position in a list, counted from 0.
 
-    Without a key it is that of the text.  Raises ValueError.
+    A text may be either, a number is a position.  Without a key it is the place of the whole.
+    Raises ValueError.
     """
     at = _after_space(text, 0)
     if key is None:
         return at
     wanted: str | int = key
-    if text[at] == "[":
+    if isinstance(key, int):
+        if text[at] != "[":
+            raise _JsonError
+    elif text[at] == "[":
         if not (key.isascii() and key.isdecimal()) or len(key) > _DIGITS:
             raise _JsonError
         wanted = int(key)
@@ -170,7 +188,7 @@ _FUNCTIONS: Final[dict[str, tuple[Callable[[str, int], Any], pa.DataType]]] = {
     "json_get_int": (_as_int, pa.int64()),
     "json_get_json": (_as_part, pa.string()),
     "json_get_str": (_as_string, pa.string()),
-    "json_length": (_length, pa.uint64()),
+    "json_length": (_length, pa.int64()),
 }
 
 
@@ -190,12 +208,13 @@ def functions() -> Iterator[tuple[str, _Call, list[pa.DataType], pa.DataType]]:
         yield name, _call(name, read, kind), [pa.string(), pa.string()], kind
         yield without_keys(name), _call(name, read, kind), [pa.string()], kind
     yield REST, _call(REST, _rest, pa.string()), [pa.string(), pa.string()], pa.string()
+    yield ITEM, _call(ITEM, _rest, pa.string()), [pa.string(), pa.int64()], pa.string()
 
 
 def _call(name: str, read: Callable[[str, int], Any], kind: pa.DataType) -> _Call:
     absent = False if name == "json_contains" else None
 
-    def found(text: str | None, *keys: str | None) -> Any:
+    def found(text: str | None, *keys: str | int | None) -> Any:
         if text is None or None in keys:
             return absent
         try:

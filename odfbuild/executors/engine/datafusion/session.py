@@ -25,7 +25,7 @@ from odfbuild.executors.engine.datafusion.members import check_members, with_nul
 from odfbuild.executors.engine.datafusion.unions import check_united_groups, check_united_sums
 from odfbuild.sql.datafusion import ENVIRONMENT, VOLATILE
 from odfbuild.sql.datafusion.extremes import ordered_extremes
-from odfbuild.sql.datafusion.json_calls import name_as_written, with_fixed_arguments
+from odfbuild.sql.datafusion.json_calls import as_written, is_own_name, with_fixed_arguments
 from odfbuild.sql.text.statement import SqlTextError
 from odfbuild.texts.redaction import excerpt
 
@@ -221,6 +221,7 @@ class QueryContext:
 
     def query(self, text: str) -> "datafusion.DataFrame":
         """Return a query, analysed but not run.  Raises InvalidQueryError."""
+        written = text
         with suppress(SqlTextError):  # the engine says what is wrong with such a text
             text = with_fixed_arguments(text)
         with engine_errors("read the query"):
@@ -230,7 +231,9 @@ class QueryContext:
             if decimals and not floats:  # else the rule decides the order in which floats add up
                 self._context.remove_optimizer_rule(_COUNTS_BY_GROUPS)
                 frame = self._context.sql_with_options(text, self._options)
-            names = [name_as_written(each) for each in frame.schema().names]
+            names = frame.schema().names
+            if text != written:
+                names = [_as_written(each) for each in names]
             ordered = self._ordered(text) if _has_floating_extremes(frame) else frame
             return _renamed(ordered, names)
 
@@ -286,6 +289,18 @@ def _groups(frame: "datafusion.DataFrame") -> Iterator[str]:
     """Yield each group of a plan: its keys, aggregates, and columns with their types."""
     nodes = _NODE.split(frame.logical_plan().display_indent_schema())
     return (each for each in nodes if each.lstrip().startswith("Aggregate: groupBy=[["))
+
+
+def _as_written(name: str) -> str:
+    """Return the name of a column by the calls of the user's text."""
+    found = as_written(name)
+    if is_own_name(found):
+        raise InvalidQueryError(
+            what=f"the query has a column without a name: {excerpt(found, 200)}",
+            why="its text would be the name, which has quotes within strings",
+            fix="give it a name: AS name",
+        )
+    return found
 
 
 def _renamed(frame: "datafusion.DataFrame", names: Sequence[str]) -> "datafusion.DataFrame":
@@ -402,7 +417,8 @@ def _mixed_types_error(written: str, computed: str) -> InvalidQueryError:
     return InvalidQueryError(
         what=f"the query returns values of several types: {written} become {computed}",
         why="a column has one type, which must be known before there are rows",
-        fix="give the branches of CASE and UNION one type: cast(... as double)",
+        fix="give the branches of CASE and UNION, and the operands of arithmetic, one type: "
+        "cast(... as double), or of an unsigned number such as row_number() cast(... as bigint)",
     )
 
 
@@ -496,7 +512,7 @@ def _failure(
 def _plain(text: str) -> str:
     for prefix in ("DataFusion error: ", "Error during planning: ", "Schema error: "):
         text = text.removeprefix(prefix)
-    return excerpt(_ADVICE.sub("", text), 500)
+    return excerpt(as_written(_ADVICE.sub("", text)), 500)
 
 
 def last_of(context: QueryContext, texts: Sequence[tuple[str | None, str]]) -> Any:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from odfbuild.errors import InvalidQueryError
 from odfbuild.executors.engine.datafusion.session import query_context, rows_of
+from odfbuild.sql.datafusion.json_calls import has_json_calls, with_fixed_arguments
 from tests.support.effort import examples
 
 
@@ -58,7 +59,7 @@ def at(value: Any, keys: list[str | int]) -> Any:
     """Return what a path leads to in values that Python read; LookupError if nothing is there."""
     for key in keys:
         if isinstance(value, dict):
-            value = value[str(key)]
+            value = value[key]
         elif isinstance(value, list):
             if not str(key).isdecimal():
                 raise LookupError(key)
@@ -226,8 +227,12 @@ def test_numbers_of_any_length_before_the_value_are_passed_over() -> None:
         ("json_get(j, 'c')::boolean", pa.bool_(), True),
         ("json_get_int(json_get(j, 'a'), 0)", pa.int64(), 7),
         ("json_get(json_get(json_get(j), 'a'), 0)::bigint", pa.int64(), 7),
-        ("JSON_LENGTH(j, 'a')", pa.uint64(), 1),
-        ('"json_length"(j)', pa.uint64(), 3),
+        ("JSON_LENGTH(j, 'a')", pa.int64(), 1),
+        ('"json_length"(j) - 1', pa.int64(), 2),
+        ("((json_get(j, 'a', 0)))::bigint", pa.int64(), 7),
+        ("cast((json_get(j, 'a', 0)) as bigint)", pa.int64(), 7),
+        ("json_get_int((json_get((json_get(j)), 'a')), 0)", pa.int64(), 7),
+        ("abs(json_get(j, 'a', 0)::bigint)", pa.int64(), 7),
     ],
 )
 def test_casts_say_the_type(expression: str, kind: pa.DataType, value: Any) -> None:
@@ -235,6 +240,79 @@ def test_casts_say_the_type(expression: str, kind: pa.DataType, value: Any) -> N
         context.add("t", pa.table({"j": ['{"a": [7], "b": "x", "c": true}']}))
         rows = rows_of(context.query(f"select {expression} as x from t"))
     assert (rows.schema.field("x").type, rows["x"].to_pylist()) == (kind, [value])
+
+
+DEEP = 200
+
+
+@pytest.mark.parametrize("opening", ["[", '{"x":'])
+@pytest.mark.parametrize(("depth", "is_read"), [(DEEP, True), (DEEP + 1, False), (990, False)])
+def test_what_is_nested_too_deeply_is_not_passed_over_wherever_it_is_read(
+    opening: str, depth: int, is_read: bool
+) -> None:
+    """How much is left of the stack does not decide what a row is."""
+    closing = "]" if opening == "[" else "}"
+    nested = opening * depth + "0" + closing * depth
+    strings = '"' + "[{" * depth + '\\"[", ' + '"]"'
+    text = f'{{"s": [{strings}], "b": {nested}, "a": 1}}'
+
+    def after(frames: int) -> list[Any]:
+        return after(frames - 1) if frames else called("json_get_int(j, 'a')", text)
+
+    assert after(0) == after(300) == [1 if is_read else None]
+
+
+COLUMN_LISTS = (
+    "with json_length(x) as (select j from t) select x from json_length",
+    "with a as (select 1), json_length(x) as (select j from t) select x from json_length",
+    "with json_get_int(x, y, z) as (select j, 1, 2 from t) select x from json_get_int",
+    "select x from (select j from t) as json_length(x)",
+    "select x from (select j from t) json_length(x)",
+    "select x from t json_get_str(x)",
+    "select j as x from t where exists (select 1 from (select 'k') as json_length(x) "
+    "where json_length.x = 'k')",
+    "select x from (select max(j) from t) as max(x)",
+)
+
+
+@pytest.mark.parametrize("text", COLUMN_LISTS)
+def test_names_of_tables_with_their_columns_are_no_calls(text: str) -> None:
+    assert with_fixed_arguments(text) == text
+    assert not has_json_calls(text)
+    with query_context(spill=None, clock=False) as context:
+        context.add("t", pa.table({"j": ["[]"]}))
+        assert rows_of(context.query(text)).to_pydict() == {"x": ["[]"]}
+
+
+def test_names_that_users_give_stay_as_they_are() -> None:
+    with query_context(spill=None, clock=False) as context:
+        context.add("t", pa.table({"j": ["[]"]}))
+        text = 'select j as "k__odf_json_x", json_length(j) as "__odf_json_length" from t'
+        assert context.query(text).schema().names == ["k__odf_json_x", "__odf_json_length"]
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        ("json_get_int(j, 'a', concat(upper(trim('b')), 'c'))", None),
+        ("json_get_int(j, 'a\"', 'b')", None),
+        ("json_get_int(j, '(', ')')", None),
+        ("json_get_int(j, 'a(b', 0)", None),
+        ("json_get_int(j, ')', 'b\")', 'c')", "is refused"),
+    ],
+)
+def test_no_name_of_ours_is_that_of_a_column_or_in_an_error(call: str, name: str | None) -> None:
+    with query_context(spill=None, clock=False) as context:
+        context.add("t", pa.table({"j": ["[]"]}))
+        try:
+            [found] = context.query(f"select {call} from t").schema().names
+        except InvalidQueryError as error:
+            assert name == "is refused" and "AS name" in error.fix
+        else:
+            assert found.startswith("json_get_int(t.j,Utf8(") and "json_rest" not in found
+        with pytest.raises(InvalidQueryError) as refused:
+            context.query("select json_get_int(j, 'a', 'b', k) from t")
+        assert "__odf" not in refused.value.what
 
 
 def test_columns_without_a_name_are_called_as_they_were_written() -> None:
@@ -253,6 +331,10 @@ def test_columns_without_a_name_are_called_as_they_were_written() -> None:
     [
         ("json_get(j, 'a')", "json_get() without a cast", "::bigint"),
         ("cast(json_get(j, 'a') as date)", "json_get() without a cast", "json_as_text("),
+        ("json_get(j, 'a')::bigint[]", "json_get() without a cast", "::bigint"),
+        ("json_get(j, 'a')::decimal(20, 0)", "json_get() without a cast", "::bigint"),
+        ("try_cast(json_get(j, 'a') as bigint)", "json_get() without a cast", "::bigint"),
+        ("abs(json_get(j, 'a'))::bigint", "json_get() without a cast", "::bigint"),
         ("j ->> 'a'", "the operator ->>", "json_as_text("),
         ("j -> 'a'", "the operator ->", "json_get("),
     ],
