@@ -140,7 +140,8 @@ def carry_out_all(project: Opened, steps: Sequence[PreparedRewrite]) -> Iterator
     A rebuild waits for all that it reads: where that failed, it is left as it was.
     """
     failed: dict[DatasetId, DatasetAlias] = {}
-    with rebuild_engines(project) if rebuilt_by(steps) else nullcontext() as engines:
+    places = [each for step in steps for each in step.housekeeping.places]
+    with rebuild_engines(project, places) if rebuilt_by(steps) else nullcontext() as engines:
         for step in steps:
             housekeeping = step.housekeeping
             reads = inputs_of(step)

@@ -1,6 +1,6 @@
 """Engines of rebuilds: those here, and where the steps of a project are carried out."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ from odfbuild.odf.events import SetPollingSource, SetTransform, TransformSql
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.odf.refs import DatasetAlias
 from odfbuild.planner.diff.query_change import upgraded
+from odfbuild.planner.plan.places import EnginePlace, united
 from odfbuild.project.opened import Opened
 from odfbuild.values import dataclass
 
@@ -57,14 +58,17 @@ def version_upgrade(state: ChainState) -> SetTransform | None:
 
 
 @contextmanager
-def rebuild_engines(project: Opened) -> Iterator[RebuildEngines]:
+def rebuild_engines(project: Opened, places: Sequence[EnginePlace]) -> Iterator[RebuildEngines]:
     """Give the engines of rebuilds, each of which starts when it is needed.
 
-    Raises NotPermittedError of one that may not be used.
+    `places` are those that were worked out for them, whatever the definitions say by now.  Raises
+    NotPermittedError of one that may not be used.
     """
-    from odfbuild.app.plan.step_placement import step_placement
+    from odfbuild.executors.engine.contract.job.steps import placement_of_plan
     from odfbuild.executors.engine.registry import engine_of
 
-    placement = step_placement(project)
+    order = tuple(project.config.engines)
+    placed = sorted(united(places), key=lambda each: order.index(each.engine))
+    placement = placement_of_plan(project, placed) if placed else None
     with engine_of(project) as engine:
         yield RebuildEngines(engine, placement)

@@ -12,7 +12,7 @@ from odfbuild.app.maintenance.rebuild_engines import (
     rebuild_engines,
     version_upgrade,
 )
-from odfbuild.errors import PlanError
+from odfbuild.errors import PlanError, ProjectErrors
 from odfbuild.odf.chain.state import ChainState, plain_version
 from odfbuild.odf.events import DatasetKind, MetadataEvent, SetPollingSource, SetTransform
 from odfbuild.odf.identity import DatasetId, InvalidMultihashError, Multihash, sha3_256
@@ -135,7 +135,8 @@ def prepare(
 
     Raises StateError if there is no such dataset or block, PartialInputError for a reset to the
     inside of an input, KindCompactedError when slices of a
-    derivative would be merged, NoDerivativeError when a root would be rebuilt.
+    derivative would be merged, NoDerivativeError when a root would be rebuilt, ProjectErrors when
+    another version of an engine would be recorded than is asked for.
     """
     if states is None:
         made = prepare(project, name, wish, project.workspace.states())
@@ -155,8 +156,27 @@ def prepare(
         return _reset(chain, wish, common, states)
     if isinstance(wish, Rebuild):
         make = _rebuild if wish.definitions is None else _full_rebuild
-        return make(chain, wish, common, states)
+        made = make(chain, wish, common, states)
+        if made is not None and made.housekeeping.versions is not None:
+            _check_asked_version(project, common["alias"])
+        return made
     return _compaction(chain, wish, common, states)
+
+
+def _check_asked_version(project: Opened, alias: DatasetAlias) -> None:
+    """Refuse to record another version of an engine than the definition of a dataset asks for.
+
+    Raises ProjectErrors, also if the project cannot be read.
+    """
+    from odfbuild.app.load_project import load
+    from odfbuild.app.plan.cache import engines
+    from odfbuild.planner.diff.asked_version import asked_version_problems
+
+    for each in load(project, partly=True).declared:
+        if each.alias == alias:
+            found = tuple(asked_version_problems(each, None, engines(project.config)))
+            if found:
+                raise ProjectErrors(found)
 
 
 def with_places(project: Opened, steps: Sequence[PreparedRewrite]) -> tuple[PreparedRewrite, ...]:
@@ -240,7 +260,7 @@ def carry_out(
     leaves the dataset as it was, and raises the error of its step.
     """
     if engines is None and prepared.housekeeping.work == REBUILD:
-        with rebuild_engines(project) as opened:
+        with rebuild_engines(project, prepared.housekeeping.places) as opened:
             return carry_out(project, prepared, opened)
     housekeeping = prepared.housekeeping
     dataset = project.workspace.dataset(housekeeping.id)

@@ -3,7 +3,7 @@
 An apply follows them, whatever the project says by then of where steps go.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from odfbuild.odf.identity import Multihash
@@ -41,3 +41,21 @@ def places_of(
         for each in places
     )
     return tuple(each for each in found if each.datasets or each.large)
+
+
+def united(places: Iterable[EnginePlace]) -> tuple[EnginePlace, ...]:
+    """Return the places of several steps, each engine once, in the order in which they come."""
+    found: dict[str, EnginePlace] = {}
+    for each in places:
+        known = found.get(each.engine)
+        found[each.engine] = (
+            each
+            if known is None
+            else replace(
+                known,
+                datasets=(*known.datasets, *each.datasets),
+                large=(*known.large, *each.large),
+                least=known.least if each.least is None else each.least,
+            )
+        )
+    return tuple(found.values())

@@ -15,6 +15,7 @@ _NAME = late_pattern(r"[A-Za-z_][A-Za-z0-9_]*")
 _NUMBER = late_pattern(r"[0-9]{1,19}|[0-9]{1,15}[eE]-?[0-9]{1,2}")
 _OF_SESSION = ("current_", "session_", "local")
 _NAMES = frozenset({"VAR"})
+_OPERANDS = _NAMES | {"NUMBER", "STRING", "R_PAREN", "NULL", "TRUE", "FALSE", "END"}
 _SIGNS = frozenset({"(", ")", ",", ".", "+", "-", "*", "=", "<", ">", "<=", ">=", "<>", "||"})
 _WORDS = frozenset(
     {"all", "and", "as", "between", "bigint", "boolean", "by", "case", "cast", "date", "decimal"}
@@ -40,6 +41,12 @@ def check_text(text: str) -> None:
     for one, other in pairwise(ours):
         if one.kind == "NUMBER" and one.end + 1 == other.start and _NAME.match(other.text):
             raise UnportableError(f"a number with letters: {one.text}{other.text}", one.place)
+        if other.kind == "PLUS" and one.kind not in _OPERANDS:
+            raise UnportableError("a sign +, which is no addition", other.place)
+        if other.kind == "ALL" and one.kind != "UNION":
+            raise UnportableError("ALL, where it is not UNION ALL", other.place)
+        if one.kind == "DECIMAL" and other.kind != "L_PAREN":
+            raise UnportableError("DECIMAL without digits: DECIMAL(10, 0)", one.place)
         if one.kind == "STRING" == other.kind:
             raise UnportableError("two strings, one behind the other", one.place)
 

@@ -5,10 +5,13 @@ import random
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import jsonschema
 import pytest
 
+from odfbuild.app.maintenance import rewrite
+from odfbuild.app.maintenance.rebuild_engines import rebuild_engines
 from odfbuild.odf.identity import sha3_256
 from odfbuild.planner.plan.places import EnginePlace
 from odfbuild.planner.saved import canonical, from_json, to_json
@@ -261,3 +264,22 @@ def test_a_saved_plan_uses_no_cluster_store_or_server_that_it_does_not_name(
     code, _, err = placed("apply", "plan.json")
     assert code == 0, err
     assert heads(placed.folder) != before
+
+
+def test_a_rebuild_runs_where_it_was_to_run_whatever_definitions_say_by_then(
+    placed: Placed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    placed.settings({"a": placed.entry("a", "{tags: [big]}")}, {"'path:datasets/big'": "big"})
+    definition = placed.folder / "datasets" / "out.yaml"
+
+    def later(*given: Any) -> Any:
+        definition.parent.joinpath("big").mkdir()
+        definition.rename(definition.parent / "big" / definition.name)
+        return rebuild_engines(*given)
+
+    monkeypatch.setattr(rewrite, "rebuild_engines", later)
+    code, _, err = placed("rebuild", "out", "--yes")
+    assert (code, err, placed.ran()) == (0, "", set())
+    monkeypatch.undo()
+    assert placed("rebuild", "out", "--yes")[0] != 0
+    assert placed.ran() == {"a"}

@@ -18,6 +18,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from odfbuild.errors import EngineFailedError, InvalidQueryError, OdfBuildError, StateError
 from odfbuild.executors.data.frames import Frame
+from odfbuild.executors.engine.analysis import RefusedQueryError
 from odfbuild.executors.engine.messages.dataset_step import run_dataset_step
 from odfbuild.executors.engine.messages.file_ingest import FileIngests
 from odfbuild.executors.engine.messages.provenance import MessageEngine, derived
@@ -41,9 +42,14 @@ from odfbuild.odf.record import Record
 from odfbuild.odf.schema.arrow import from_arrow
 from odfbuild.odf.wire.blocks import decode_table, encode_table
 from odfbuild.planner.diff.query_change import migration_refusal
+from odfbuild.sql.analysis.facts import diagnostics, examine
+from odfbuild.sql.findings import Reason
+from odfbuild.sql.text.steps import steps_of
 from odfbuild.values import dataclass
 
 Result = TypeVar("Result")
+_OF_INPUTS: Final = frozenset({Reason.UNKNOWN_INPUT, Reason.TEMPORAL, Reason.TWICE})
+"""What only the names of inputs tell, which a migration does not have."""
 
 
 class Operations(Protocol):
@@ -315,11 +321,28 @@ class EngineOperations:
 
 
 def _migrate(request: msg.MigrateQueryRequest) -> msg.MigrateQueryResponse:
-    _check_migration(request.prev_transform, request.next_transform)
+    following = _of_this_place(request.next_transform)
+    _check_query(following)
+    _check_migration(request.prev_transform, following)
     if request.prev_checkpoint_path is None:
         return msg.MigrateQueryResponseSuccess(new_checkpoint=False)
-    copyfile(request.prev_checkpoint_path, request.new_checkpoint_path)
+    try:
+        copyfile(request.prev_checkpoint_path, request.new_checkpoint_path)
+    except OSError as error:
+        raise InvalidQueryError(
+            what=f"the checkpoint cannot be copied: {error.strerror}",
+            why="the request names the files that it is read from and written to",
+            fix="name a file that is there, and one in a folder that is there",
+        ) from None
     return msg.MigrateQueryResponseSuccess(new_checkpoint=True)
+
+
+def _check_query(transform: TransformSql) -> None:
+    """Refuse a query that no step would run, whatever its inputs are."""
+    facts = examine(steps_of(transform), ())
+    found = diagnostics(facts, [each for each in facts.refused if each not in _OF_INPUTS])
+    if found:
+        raise RefusedQueryError(found)
 
 
 def _check_migration(previous: TransformSql, following: TransformSql) -> None:

@@ -191,6 +191,24 @@ def test_it_goes_on_with_the_installed_version_of_the_engine(
     assert run("verify").code == 0
 
 
+def test_no_other_version_of_the_engine_is_recorded_than_is_asked_for(
+    run: Inside, project: Path, other_version: Callable[[], str]
+) -> None:
+    definition = project / "datasets" / "out.yaml"
+    text, asked = definition.read_text(), engine_version("spark")
+    definition.write_text(text.replace("engine: spark", f"engine: spark\n        version: {asked}"))
+    assert definition.read_text() != text
+    assert run("plan").code == 0
+    other_version()
+    old = heads(project)
+    refused = run("rebuild", "out", "--yes")
+    assert refused.code == 1 and "omit the version" in refused.err
+    assert heads(project) == old and run("plan").code == 0
+    definition.write_text(text)
+    assert run("rebuild", "out", "--yes").code == 0
+    assert "No changes" in run("plan").out
+
+
 def test_a_saved_rebuild_binds_the_version_of_the_engine(
     run: Inside, project: Path, other_version: Callable[[], str]
 ) -> None:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from odfbuild.executors.engine.protocol import engine_version
 from odfbuild.odf.timestamp import Timestamp
 from tests.executors.engine.spark.tables import VOCAB, table_of, written
 from tests.executors.engine.spark.transform.test_datafusion_vectors import plain
@@ -298,14 +299,49 @@ def test_a_query_goes_over_to_another_or_is_refused(server: Served, channel: Any
     assert asked(channel, "MigrateQuery", request) == [("Success", {"new_checkpoint": True})]
     assert new.read_bytes() == b"what it knew"
     new.unlink()
-    for other in (GROUPS, "select event_time, k from `a`"):  # which DataFusion cannot read
-        ((kind, answer),) = asked(channel, "MigrateQuery", migration(server, ROWS, other))
-        assert kind == "Refused"
-        assert "could not distinguish its own rows" in answer["message"]
+    ((kind, answer),) = asked(channel, "MigrateQuery", migration(server, ROWS, GROUPS))
+    assert kind == "Refused"
+    assert "could not distinguish its own rows" in answer["message"]
     first = migration(server, ROWS, ROWS)
     del first["prev_checkpoint_path"]
     assert asked(channel, "MigrateQuery", first) == [("Success", {"new_checkpoint": False})]
     assert not new.exists()
+
+
+RESTATED = {"version": f"{engine_version('datafusion')}.restate"}
+UNREADABLE = {
+    "of names in backticks": {"query": "select event_time, k from `a`"},
+    "that is none": {"query": "selec"},
+    "that is empty": {"query": ""},
+    "that changes something": {"query": "drop table a", **RESTATED},
+    "that is to restate": {"query": "selec", **RESTATED},
+    "of no steps": {"queries": []},
+    "of the present time": {"query": "select now() as event_time, k from a"},
+    "by chance": {"query": "select event_time, random() as k from a"},
+    "of another engine": {"query": ROWS, "engine": "flink"},
+    "of an engine without a name": {"query": ROWS, "engine": ""},
+}
+
+
+@pytest.mark.parametrize("wrong", UNREADABLE.values(), ids=UNREADABLE.keys())
+def test_no_query_goes_over_to_one_that_no_step_would_run(
+    server: Served, channel: Any, wrong: dict[str, Any]
+) -> None:
+    """Nor does a query of that kind go over to itself."""
+    following = ("TransformSql", {"engine": "datafusion", **wrong})
+    request = migration(server, ROWS, ROWS, next_transform=following)
+    for before in (request["prev_transform"], following):
+        ((kind, answer),) = asked(channel, "MigrateQuery", {**request, "prev_transform": before})
+        assert (kind, bool(answer["message"])) == ("Refused", True)
+        assert not (server.write / "new").exists()
+
+
+def test_a_checkpoint_that_cannot_be_written_is_the_fault_of_the_request(
+    server: Served, channel: Any
+) -> None:
+    request = migration(server, ROWS, ROWS, new_checkpoint_path=str(server.write / "no" / "new"))
+    ((kind, answer),) = asked(channel, "MigrateQuery", request)
+    assert kind == "Refused" and "cannot be copied" in answer["message"]
 
 
 @pytest.mark.holds("engine-messages")
