@@ -172,8 +172,10 @@ class PortableDraw:
         items = [self._item(scope) for _ in range(1 + self._draw.below(4))]
         kind = "date" if time.startswith("cast") else "timestamp"
         columns = [("event_time", kind), *((name, of) for _, name, of in items)]
+        if self._draw.chance(1):
+            items[0] = (f"+({items[0][0]})", *items[0][1:])
         listed = ", ".join(f"{text} as {name}" for text, name, _ in items)
-        distinct = "distinct " if self._draw.chance(8) else ""
+        distinct = "distinct " if self._draw.chance(8) else "all " if self._draw.chance(1) else ""
         return f"select {distinct}{time} as event_time, {listed} from {source}{where}", columns
 
     def _from(self, tables: Mapping[str, Scope]) -> tuple[str, Scope, str]:
@@ -409,7 +411,8 @@ class PortableDraw:
             wide = f"cast({self.of('decimal(12, 3)', scope, 0)} as {kind})"
             whole = f"cast({self._column('bigint', scope)} as {kind})"
             return self._draw.one((wide, whole))
-        return f"cast({self._column('smallint', scope)} as {kind})"
+        digits = "decimal" if self._draw.chance(3) else kind
+        return f"cast({self._column('smallint', scope)} as {digits})"
 
 
 def _scope(table: str) -> Scope:
