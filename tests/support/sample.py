@@ -1,7 +1,7 @@
 """Samples of the tests that take long: those of `make test`, and of `make test EACH=1`.
 
-Of a test with several cases, which differ little in what they hold, every twelfth case stays.  One
-with a single case is left out by `make test`; with EACH=1 a twelfth of them stays, which differs by
+Of a test with several cases, which differ little in what they hold, every eighth case stays.  One
+with a single case is left out by `make test`; with EACH=1 an eighth of them stays, which differs by
 the commit.  `make test ALL=1` runs all cases.  long_tests.txt names the tests that take long, with
 their times:
 
@@ -20,7 +20,7 @@ __all__ = ["LIST", "commit_number", "family", "listed", "long_tests", "sampled"]
 
 LIST = Path(__file__).with_name("long_tests.txt")
 _ALONE, _TOGETHER = 1.0, 1.0  # seconds: of a test with one case, of all cases of one with more
-_PART = 12
+_PART = 8
 
 
 def family(name: str) -> str:
@@ -46,7 +46,7 @@ def sampled(
 ) -> list[bool]:
     """Say of each test whether it is in the sample, which differs by the number of a commit.
 
-    With `each`, so is a twelfth of those with one case.
+    With `each`, so is an eighth of those with one case.
     """
     cases: dict[str, list[int]] = defaultdict(list)
     found = []
@@ -64,7 +64,7 @@ def sampled(
 
 
 def _spared(names: Iterable[str], long: Mapping[str, float], commit: int) -> Collection[str]:
-    """Return eleven twelfths of the tests; each twelfth takes about as long."""
+    """Return seven eighths of the tests; each eighth takes about as long."""
     in_order = sorted(names, key=lambda name: (long[name], name))
     return frozenset(in_order) - frozenset(in_order[commit % _PART :: _PART])
 
