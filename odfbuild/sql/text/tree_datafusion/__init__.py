@@ -7,10 +7,10 @@ and forms of strings that only one of the two knows are refused.  Nothing here j
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import chain
 from typing import Any, Final
 
@@ -533,8 +533,16 @@ class _Reader:
     def _place(self, at: int, length: int) -> TextPlace:
         """Return a place in the user's text, given one in the text for the engine."""
         number = max(bisect_right(self.starts, (at, len(self.text))) - 1, 0)
-        sent, start = self.starts[number]
-        return TextPlace.of(self.text, start + max(at - sent, 0), length)
+        sent, begin = self.starts[number]
+        start = begin + max(at - sent, 0)
+        line = bisect_left(self._breaks, start)
+        before = self._breaks[line - 1] if line else -1
+        return TextPlace(start, max(length, 1), line + 1, start - before)
+
+    @cached_property
+    def _breaks(self) -> list[int]:
+        """Return where lines of the user's text end."""
+        return [at for at, each in enumerate(self.text) if each == "\n"]
 
 
 def _skips_alone(query: Any) -> bool:
