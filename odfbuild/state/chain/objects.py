@@ -324,6 +324,16 @@ def check_bytes(name: Multihash, data: bytes, place: str) -> None:
         raise CorruptObjectError(name, Multihash(name.code, digest), place)
 
 
+def checked_pieces(name: Multihash, pieces: Iterator[bytes], place: str) -> Iterator[bytes]:
+    """Yield bytes, and raise CorruptObjectError after the last if they do not hash to the name."""
+    digest = _HASHES[_algorithm(name.code)]()
+    for piece in pieces:
+        digest.update(piece)
+        yield piece
+    if digest.digest() != name.digest:
+        raise CorruptObjectError(name, Multihash(name.code, digest.digest()), place)
+
+
 def as_hash(text: str) -> Multihash | None:
     """Return the hash that an object is named by; None of any other name."""
     if not text.startswith("f"):

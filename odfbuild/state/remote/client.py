@@ -84,7 +84,8 @@ class ObjectClient(Protocol):
     ) -> bool:
         """Have an object that is named by its hash; tell whether it was written now.
 
-        One that is there has the same bytes; with `overwrite` it is written all the same.
+        One that is there has the same bytes; with `overwrite` it is written all the same.  Raises
+        CorruptObjectError of a file with other bytes than its name says, and nothing is written.
         """
 
     def copy(self, url: str, key: str) -> bool:

@@ -20,6 +20,7 @@ from odfbuild.odf.wire.blocks import decode_link
 from odfbuild.state.chain.attestations import AttestationName, head_of
 from odfbuild.state.chain.objects import (
     LARGEST_BLOCK,
+    CorruptObjectError,
     MissingObjectError,
     ObjectEntry,
     StoredFile,
@@ -311,7 +312,7 @@ class BucketObjects:
     def refresh(self, hash: Multihash) -> None:
         """Write an object again that no head may have reached for long, so that it is young.
 
-        Raises MissingObjectError.
+        Raises MissingObjectError and CorruptObjectError.
         """
         key = self.key(hash)
         if self._sent.is_recent(key):
@@ -320,12 +321,20 @@ class BucketObjects:
         self._sent.note(key, is_new=False)
 
     def resend(self, hash: Multihash) -> None:
-        """Write an object from what is here of it.  Raises MissingObjectError."""
+        """Write an object from what is here of it; a file with other bytes is brought again first.
+
+        Raises MissingObjectError, and CorruptObjectError if the store has other bytes as well.
+        """
         key = self.key(hash)
         if self._keeps_blocks:
             self._client.put(key, self.get(hash))
-        else:
-            self._client.put_file(key, self._file(hash), overwrite=True)
+            return
+        path = self._file(hash)
+        try:
+            self._client.put_file(key, path, overwrite=True)
+        except CorruptObjectError:
+            self.renew(hash)
+            self._client.put_file(key, path, overwrite=True)
 
     def mend(self, keys: Collection[str]) -> None:
         """Write those objects again that are gone from the store, and whose bytes are here."""

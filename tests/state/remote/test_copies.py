@@ -1,4 +1,4 @@
-"""Files of commits that are in the store already: copied there by the store, not sent."""
+"""Files of commits that are in the store already, and files of the cache that are sent there."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,6 +7,7 @@ import pytest
 
 from odfbuild.odf.hashing import physical_hash
 from odfbuild.odf.identity import Multihash
+from odfbuild.state.chain.objects import CorruptObjectError, MissingObjectError
 from odfbuild.state.chain.origins import FileOrigin, note_origin, origin_of
 from odfbuild.state.remote.cache import ObjectCache
 from odfbuild.state.remote.objects import BucketObjects, UploadedObjects
@@ -91,6 +92,52 @@ def test_where_a_file_of_the_cache_came_from_is_known(place: Place) -> None:
     assert origin_of(there.path(place.hash)) == here
 
 
+WRONG = DATA[:-1] + b"?"
+AGAIN = [
+    ("mend", None),  # which is for what is gone from the store
+    *(("refresh", stored) for stored in (DATA, WRONG, None)),
+]
+
+
+@pytest.mark.parametrize("cached", [DATA, WRONG, None], ids=["right", "wrong", "gone"])
+@pytest.mark.parametrize(("how", "stored"), AGAIN)
+def test_a_file_is_written_again_only_as_recorded(
+    how: str, stored: bytes | None, cached: bytes | None, place: Place
+) -> None:
+    path = place.cache.place(place.hash)
+    path.parent.mkdir(parents=True)
+    if cached is not None:
+        path.write_bytes(cached)
+    if stored is not None:
+        place.client.objects[place.key] = stored, 1.0
+
+    def write() -> None:
+        if how == "mend":
+            place.objects.mend([place.key])
+        else:
+            place.objects.refresh(place.hash)
+
+    if DATA in (cached, stored):
+        write()
+        assert place.client.objects[place.key] == (DATA, place.client.clock())
+        assert path.read_bytes() == DATA
+        return
+    before = dict(place.client.objects)
+    with pytest.raises(MissingObjectError if stored is None else CorruptObjectError) as raised:
+        write()
+    assert place.client.place in raised.value.what
+    assert place.client.objects == before
+    assert not place.sent.is_recent(place.key)
+
+
+def test_a_file_of_a_commit_that_is_not_its_name_is_not_sent(place: Place) -> None:
+    other = place.path.parent / "other"
+    other.write_bytes(WRONG)
+    with pytest.raises(CorruptObjectError):
+        place.objects.put({place.hash: other})
+    assert place.key not in place.client.objects
+
+
 @pytest.fixture
 def url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     for name, value in CREDENTIALS.items():
@@ -114,3 +161,22 @@ def test_a_bucket_copies_an_object_of_another_prefix(url: str, tmp_path: Path) -
     note_origin(path, FileOrigin(job.place, str(hash), hash))
     objects.put({hash: path})
     assert Bucket(url).get(f"data/{hash}", 1 << 20) == DATA
+
+
+@pytest.mark.parametrize("times", [1, 12_000], ids=["at once", "in parts"])
+def test_a_bucket_takes_no_file_that_is_not_its_name(
+    times: int, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from odfbuild.state.remote.store import bucket as module
+
+    monkeypatch.setattr(module, "_AT_ONCE", 1 << 20)
+    data, path, bucket = DATA * times, tmp_path / "file", module.Bucket(url)
+    path.write_bytes(data)
+    key = f"data/{physical_hash(path)}"
+    bucket.put_file(key, path, overwrite=True)
+    assert bucket.get(key, 1 << 30) == data
+    path.write_bytes(data[:-1] + b"?")
+    for overwrite in (False, True):
+        with pytest.raises(CorruptObjectError):
+            bucket.put_file(key, path, overwrite=overwrite)
+        assert bucket.get(key, 1 << 30) == data

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from odfbuild.errors import StateError
+from odfbuild.state.chain.objects import as_hash, check_bytes
 from odfbuild.state.remote.client import (
     UNCHANGED,
     CountBytes,
@@ -84,6 +85,9 @@ class MemoryClient(ObjectClient):
         self, key: str, path: Path, moved: CountBytes = lambda _: None, *, overwrite: bool = False
     ) -> bool:
         data = path.read_bytes()
+        named = as_hash(key.rpartition("/")[2])
+        if named is not None:
+            check_bytes(named, data, str(path))
         try:
             self.put(key, data, "overwrite" if overwrite else "create")
         except FileExistsError:

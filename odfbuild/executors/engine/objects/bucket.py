@@ -2,15 +2,14 @@
 
 import hashlib
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from odfbuild.executors.engine.objects.files import MOST_BYTES, SHARED, BadJobError, JobFile
 from odfbuild.executors.engine.objects.leftovers import RENEWED
-from odfbuild.odf.identity import Multihash
-from odfbuild.state.chain.objects import CorruptObjectError, StoredFile
+from odfbuild.state.chain.objects import StoredFile, checked_pieces
 from odfbuild.state.remote.store.bucket import Bucket
 
 
@@ -83,7 +82,9 @@ class BucketPlace:
         if self._stays(file) or shared._bucket.copy(stored.url, file.stored):
             return
         with stored.pieces() as pieces:
-            shared._bucket.put_pieces(file.stored, file.size, _hashed(pieces, stored))
+            shared._bucket.put_pieces(
+                file.stored, file.size, checked_pieces(stored.hash, pieces, stored.origin)
+            )
 
     def _stays(self, file: JobFile) -> bool:
         """Tell whether a shared file is there for as long as a job may need it; renew an old one.
@@ -111,17 +112,6 @@ class BucketPlace:
 
     def working_folder(self) -> "TemporaryDirectory[str]":
         return TemporaryDirectory(prefix="odfbuild-step-", ignore_cleanup_errors=True)
-
-
-def _hashed(pieces: Iterator[bytes], stored: StoredFile) -> Iterator[bytes]:
-    """Yield the bytes of a file, and raise CorruptObjectError after the last if they are others."""
-    digest = hashlib.sha3_256()
-    for piece in pieces:
-        digest.update(piece)
-        yield piece
-    if digest.digest() != stored.hash.digest:
-        actual = Multihash(stored.hash.code, digest.digest())
-        raise CorruptObjectError(stored.hash, actual, stored.origin)
 
 
 def copied(pieces: Iterable[bytes], file: JobFile, path: Path, shown: str) -> Path:

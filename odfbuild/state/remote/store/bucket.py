@@ -20,6 +20,7 @@ from urllib.parse import quote
 from odfbuild.errors import StateError
 from odfbuild.host.files import open_regular
 from odfbuild.odf.refs import is_name
+from odfbuild.state.chain.objects import as_hash, check_bytes, checked_pieces
 from odfbuild.state.remote.client import (
     UNCHANGED,
     CountBytes,
@@ -347,12 +348,15 @@ class Bucket:
     ) -> bool:
         """Have an object that is named by its hash; tell whether it was written now.
 
-        One that is there has the same bytes; with `overwrite` it is written all the same.
+        One that is there has the same bytes; with `overwrite` it is written all the same.  Raises
+        CorruptObjectError of a file with other bytes than its name says, and nothing is written.
         """
-
+        named = as_hash(key.rpartition("/")[2])
         with open_regular(path) as file:
             if os.fstat(file.fileno()).st_size <= _AT_ONCE:
                 data, found = file.read(), None
+                if named is not None:
+                    check_bytes(named, data, str(path))
                 if overwrite:
                     self.put(key, data)
                 else:
@@ -365,7 +369,10 @@ class Bucket:
             progress = _Progress(moved)
             for _ in range(_TRIES):
                 file.seek(0)
-                if self._put_parts(key, progress.of(iter(lambda: file.read(_PART), b""))):
+                pieces = iter(lambda: file.read(_PART), b"")
+                if named is not None:
+                    pieces = checked_pieces(named, pieces, str(path))
+                if self._put_parts(key, progress.of(pieces)):
                     return True
                 if self.size(key) == size:
                     return False
