@@ -29,7 +29,7 @@ def ordered_extremes(text: str) -> str:
         if closed is None:
             at += 1
             continue
-        first = at + 3 if tokens[at + 2].kind == "DISTINCT" else at + 2
+        first = at + 3 if tokens[at + 2].kind in {"DISTINCT", "ALL"} else at + 2
         if closed == first + 1 and tokens[first].kind == "NUMBER":  # an order by it is a column's
             at = closed + 1
             continue

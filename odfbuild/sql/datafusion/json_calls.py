@@ -153,9 +153,7 @@ class _Calls:
 
     def _document(self, part: Part) -> str:
         """Return the text of a document: of a call of `json_get` the path that it means."""
-        first, last = part.first, part.last
-        while first < last and closing(self.tokens, first) == last - 1:
-            first, last = first + 1, last - 1
+        first, last = self._within(part)
         is_any = first < last and self._is_any(first)
         if is_any and end_of_call(self.tokens, first) == last - 1:
             inner = tuple(arguments(self.tokens, first + 1, last - 1))
@@ -167,8 +165,16 @@ class _Calls:
 
     def _is_position(self, part: Part) -> bool:
         """Tell whether a key is a number as it is written."""
-        key = self.tokens[part.first] if part.last == part.first + 1 else None
+        first, last = self._within(part)
+        key = self.tokens[first] if last == first + 1 else None
         return key is not None and key.kind == "NUMBER" and key.text.isdecimal()
+
+    def _within(self, part: Part) -> tuple[int, int]:
+        """Return the first token within all brackets around a part, and the one after the last."""
+        first, last = part.first, part.last
+        while first < last and closing(self.tokens, first) == last - 1:
+            first, last = first + 1, last - 1
+        return first, last
 
     def _meant(self, at: int, closed: int) -> str:
         """Return the function that a call means: of `json_get` that of the type of its cast."""

@@ -55,10 +55,9 @@ _ETHEREUM: Final = re.compile(r"Invalid function '(eth_(?:try_)?(?:decode_event|
 _JSON: Final = (
     (
         "Invalid function 'json_get'",
-        "the query uses json_get() without a cast",
+        "the query uses json_get() without a cast to boolean, bigint, double or varchar",
         "a column holds values of one type, and json_get() gives any",
-        "write a cast, as in json_get(document, 'key')::bigint (or boolean, double, varchar), or "
-        "json_as_text(document, 'key')",
+        "write a cast, as in json_get(document, 'key')::bigint, or json_as_text(document, 'key')",
     ),
     *(
         (
@@ -261,7 +260,8 @@ class QueryContext:
                 f"{_plain(' '.join(str(error).split()))}",
                 why="min() and max() of floating-point numbers are asked for as first_value(), "
                 "since DataFusion's own go by the order of rows where one is NaN",
-                fix="give each of them a name, as in max(x) as most, and use that",
+                fix="give each of them a name, as in max(x) as most, and use that; write it without "
+                "ORDER BY",
             ) from None
 
 

@@ -22,6 +22,7 @@ FORMS = (
     "select k, max(v) as m, min(v) as n from t group by k",
     "select k, MAX(v) as m, Min (v) as n from t group by (k) order by max(v)",
     'select k, "max"(v) as m, "min"(distinct v) as n from t group by 1',
+    "select k, max(all v) as m, min(all v) as n from t group by 1",
     "select max(v) as m, min(v) as n from t group by grouping sets ((k))",
     "select max(v) filter (where true) as m, min(case when true then v end) as n from t group by k",
     "select x.m, x.n from (select k, max(v) as m, min(v) as n from t group by k) as x",
@@ -91,6 +92,7 @@ def test_a_column_that_is_named_by_its_text_is_refused_with_a_way_on() -> None:
     [
         ("max(a)", "first_value(a order by a desc nulls last)"),
         ("min( distinct f(a, b) )", "first_value(f(a, b)  order by f(a, b)  asc nulls last)"),
+        ("max(all a)", "first_value(a order by a desc nulls last)"),
         ("max(1.5), min(distinct 2)", None),
         ("max(a) over (order by b)", None),
         ("max(a) filter (where (b)) over w", None),

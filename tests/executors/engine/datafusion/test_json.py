@@ -176,6 +176,8 @@ def test_a_text_is_read_up_to_the_value(
         ("json_get_float(j, 'n')", [1.5, None, None, None, None]),
         ("json_get_int(j, '1')", [None, 2, None, None, None]),
         ("json_get_int(j, 1)", [None, 2, None, None, None]),
+        ("json_get_int(j, (1))", [None, 2, None, None, None]),
+        ("json_contains('{\"1\": 7}', ((1)))", [False] * 5),
         ("json_get_bool(j, 'b')", [True, None, None, None, None]),
         ("json_contains(j, '0')", [False, True, False, False, False]),
         ("json_contains(j, null)", [False] * 5),
