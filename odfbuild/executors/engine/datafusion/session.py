@@ -260,8 +260,8 @@ class QueryContext:
                 f"{_plain(' '.join(str(error).split()))}",
                 why="min() and max() of floating-point numbers are asked for as first_value(), "
                 "since DataFusion's own go by the order of rows where one is NaN",
-                fix="give each of them a name, as in max(x) as most, and use that, without ORDER BY "
-                "in its brackets",
+                fix="give each of them a name, as in max(x) as most, and use that; write no ORDER "
+                "BY in its brackets",
             ) from None
 
 
