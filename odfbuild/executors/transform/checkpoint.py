@@ -13,8 +13,10 @@ from odfbuild.errors import StateError
 from odfbuild.executors.engine.protocol import TransformWork
 from odfbuild.odf.chain.state import ChainState
 from odfbuild.odf.events import Checkpoint
+from odfbuild.odf.identity import Multihash
 from odfbuild.state.chain.commit_request import StagedFile
 from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.chain.objects import CorruptObjectError
 
 NEW = "checkpoint.parquet"
 """The name of the file, in the folder for staged files, that an engine writes."""
@@ -38,13 +40,15 @@ def previous(output: Dataset, state: ChainState, name: Callable[[], str]) -> Pat
     """
     if state.checkpoint is None or state.transform_is_new:
         return None
-    path = output.checkpoint_path(state.checkpoint)
+    try:
+        path = output.checkpoint_path(state.checkpoint)
+    except CorruptObjectError as error:  # of a store, which gives no file with other bytes
+        raise _altered(state.checkpoint, error.actual, name()) from None
     if not path.is_file():
         raise _lost(f"the checkpoint {state.checkpoint} is missing", name())
     named = ((state.checkpoint, path),)
     for _, _, actual in output.stores.checked.unlike(output.stores.checked.unknown(named)):
-        what = f"the checkpoint {state.checkpoint} has other bytes: they hash to {actual}"
-        raise _lost(what, name())
+        raise _altered(state.checkpoint, actual, name())
     return path
 
 
@@ -71,6 +75,10 @@ def staged_checkpoint(
     if work is None or work.new_checkpoint is None or checkpoint is None:
         return ()
     return (StagedFile(work.new_checkpoint, checkpoint.physical_hash, "checkpoint"),)
+
+
+def _altered(checkpoint: Multihash, actual: Multihash, name: str) -> LostCheckpointError:
+    return _lost(f"the checkpoint {checkpoint} has other bytes: they hash to {actual}", name)
 
 
 def _lost(what: str, name: str) -> LostCheckpointError:

@@ -199,11 +199,10 @@ class RowExplainer:
         record, history = self._record(key, written), self._history(key.dataset, key.block)
         if record is None or history is None:
             return None
-        slices = history.slices(key.block)
-        if not all(path.exists() for _, path in slices):
+        slices, dataset = history.slices(key.block), history.dataset
+        if not all(dataset.data_path(each.physical_hash).exists() for each in slices):
             return None
-        dataset = history.dataset
-        paths = data_files(dataset, [piece for piece, _ in slices], f"the dataset {dataset.id}")
+        paths = data_files(dataset, slices, f"the dataset {dataset.id}")
         offset = taken_back(paths, record, history.state(key.block).vocab)
         return None if offset is None else self._key(key.dataset, history, offset)
 

@@ -9,9 +9,16 @@ from odfbuild.executors.data.checks.files import file_problems
 from odfbuild.executors.transform.checkpoint import previous
 from odfbuild.executors.verify.read_heads import ReadHeads
 from odfbuild.odf.chain.state import ChainState, fold
-from odfbuild.odf.events import AddData, DataSlice, ExecuteTransform, MetadataBlock
+from odfbuild.odf.events import (
+    AddData,
+    Checkpoint,
+    DataSlice,
+    ExecuteTransform,
+    MetadataBlock,
+)
 from odfbuild.odf.identity import DatasetId, Multihash
 from odfbuild.state.chain.dataset import Dataset, NotInChainError
+from odfbuild.state.chain.objects import ObjectStore
 from odfbuild.state.workspace import Workspace
 
 T = TypeVar("T")
@@ -25,7 +32,6 @@ class History:
         self.blocks: list[tuple[Multihash, MetadataBlock]] = []
         self._states: dict[Multihash, ChainState] = {}
         self._slices: list[DataSlice] = []
-        self._paths: list[Path] | None = None
         self._counts: dict[Multihash, int] = {}
         state = None
         for hash, block in dataset.blocks(upto=tip):
@@ -46,14 +52,18 @@ class History:
             raise NotInChainError(self.dataset.id, at)
         return self._states[at]
 
-    def slices(self, upto: Multihash | None) -> tuple[tuple[DataSlice, Path], ...]:
-        """Return the slices up to a block and their files, oldest first; all of them without
-        one.
+    def slices(self, upto: Multihash | None) -> tuple[DataSlice, ...]:
+        """Return the slices up to a block, oldest first; all of them without one.
+
+        No file of theirs is asked for: one that is lost is of no matter to who does not read it.
         """
-        if self._paths is None:
-            self._paths = [self.dataset.data_path(each.physical_hash) for each in self._slices]
-        count = None if upto is None else self._counts[upto]
-        return tuple(zip(self._slices[:count], self._paths[:count], strict=True))
+        return tuple(self._slices[: None if upto is None else self._counts[upto]])
+
+
+def place_of(store: ObjectStore, file: DataSlice | Checkpoint) -> Path:
+    """Return where a file is, or will be once it is brought from a store elsewhere."""
+    stored = store.stored(file.physical_hash, file.size)
+    return store.path(file.physical_hash) if stored is None else stored.path
 
 
 class RecordedHistories:
@@ -70,7 +80,7 @@ class RecordedHistories:
         self.unread: set[DatasetId] = set()
         self._histories: dict[DatasetId, list[History]] = {}
         self._damage: dict[tuple[DatasetId, Multihash], tuple[str, ...]] = {}
-        self._restored: set[tuple[DatasetId, Multihash]] = set()
+        self._restored: dict[tuple[DatasetId, Multihash], Path] = {}
         self._locks: dict[DatasetId, Lock] = {}
         self._lock = Lock()
 
@@ -117,20 +127,21 @@ class RecordedHistories:
             return self._received
         return self._workspace.dataset(id)
 
-    def slices(
-        self, dataset: Dataset, upto: Multihash | None
-    ) -> tuple[tuple[DataSlice, Path], ...]:
-        """Return what `Dataset.slices` does."""
+    def slices(self, dataset: Dataset, upto: Multihash | None) -> tuple[DataSlice, ...]:
+        """Return what `Dataset.data_slices` does."""
         found = self.history(dataset.id, upto)
         return () if found is None else found.slices(upto)
 
-    def damage(self, id: DatasetId, pieces: Iterable[tuple[DataSlice, Path]]) -> str | None:
-        """Say what is wrong with the first of some slices that is not as recorded."""
+    def damage(self, id: DatasetId, pieces: Iterable[DataSlice]) -> str | None:
+        """Say what is wrong with the first of some slices that is not as recorded.
+
+        If nothing is, the files of all of them are at hand.
+        """
         history = self._known(id) or self.history(id)
         if history is None:
             return None
         kind = history.state(history.blocks[-1][0]).kind
-        for piece, _ in pieces:
+        for piece in pieces:
             each = (id, piece.physical_hash)
             if each in self._restored:
                 continue
@@ -148,13 +159,15 @@ class RecordedHistories:
         One that is taken for restored is not looked at.
         """
         known = None if state.transform_is_new else state.checkpoint
-        if known is not None and (output.id, known) in self._restored:
-            return output.checkpoint_path(known)
-        return previous(output, state, name)
+        restored = None if known is None else self._restored.get((output.id, known))
+        return previous(output, state, name) if restored is None else restored
 
-    def assume_restored(self, id: DatasetId, hashes: Iterable[Multihash]) -> None:
+    def assume_restored(self, dataset: Dataset, files: Iterable[DataSlice | Checkpoint]) -> None:
         """Take files of a dataset for those that are recorded: they would be in place by now."""
-        self._restored.update((id, each) for each in hashes)
+        for each in files:
+            is_slice = isinstance(each, DataSlice)
+            store = dataset.stores.data if is_slice else dataset.stores.checkpoints
+            self._restored[dataset.id, each.physical_hash] = place_of(store, each)
 
     def forget(self, id: DatasetId, hashes: Iterable[Multihash]) -> None:
         """Look at files of a dataset again when they are asked about: they were put in place."""

@@ -32,11 +32,12 @@ from odfbuild.executors.verify.history import RecordedHistories
 from odfbuild.executors.verify.replay import InputThen, RecordedStep, inputs_then, refusal
 from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.chain.state import input_name
-from odfbuild.odf.events import DatasetVocabulary, OffsetInterval, SetTransform
+from odfbuild.odf.events import DatasetVocabulary, DataSlice, OffsetInterval, SetTransform
 from odfbuild.odf.identity import Multihash
 from odfbuild.odf.opaque import is_opaque
 from odfbuild.planner.evolution.columns.inputs import input_schema
 from odfbuild.sql.query import Query, QueryInput
+from odfbuild.state.chain.dataset import Dataset
 from odfbuild.state.workspace import Workspace
 from odfbuild.values import dataclass
 
@@ -144,7 +145,7 @@ def _compare(
             return _finding(
                 step, f"its query cannot be computed in full, as {of} damaged: {damage}"
             )
-    work = _work(query, step, inputs, tuple(path for _, path in output), staging)
+    work = _work(query, step, inputs, _files(step.dataset, output), staging)
     there = elsewhere(work)
     if there is not None:
         return _compare_here(step, work, there)
@@ -206,11 +207,11 @@ def _work(
     for each in inputs:
         schema = known.get(each.source.dataset.id) or input_schema(each.source.state)
         assert schema is not None  # noqa: S101 - a step is not bound to an input without one
-        last = each.slices[-1][0].offset_interval.end if each.slices else None
+        last = each.slices[-1].offset_interval.end if each.slices else None
         frames.append(
             TransformInputFrame(
                 alias=each.alias,
-                paths=tuple(path for _, path in each.slices),
+                paths=_files(each.source.dataset, each.slices),
                 interval=None if last is None else OffsetInterval(0, last),
                 schema=schema,
                 vocab=each.source.state.vocab,
@@ -227,6 +228,10 @@ def _work(
         watermark_before=step.after.watermark,
         in_full=True,
     )
+
+
+def _files(dataset: Dataset, slices: Sequence[DataSlice]) -> tuple[Path, ...]:
+    return tuple(dataset.data_path(each.physical_hash) for each in slices)
 
 
 def _differing(step: RecordedStep, sealed: Sealed) -> Recomputed:

@@ -25,7 +25,7 @@ from odfbuild.executors.transform.step import (
     step_query,
     step_work,
 )
-from odfbuild.executors.verify.history import History, RecordedHistories
+from odfbuild.executors.verify.history import History, RecordedHistories, place_of
 from odfbuild.executors.verify.replay_findings import row_findings, schema_findings
 from odfbuild.odf.chain.schema import schema_in_force
 from odfbuild.odf.chain.state import RESTATE, ChainState, input_name, last_block_of, plain_version
@@ -46,6 +46,7 @@ from odfbuild.planner.intervals import rebind
 from odfbuild.planner.staleness import InputNow, next_watermark
 from odfbuild.project.config.engines import ENGINES
 from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.chain.objects import CorruptObjectError
 from odfbuild.state.workspace import Workspace
 from odfbuild.values import dataclass
 
@@ -111,7 +112,7 @@ class InputThen:
     alias: str
     recorded: ExecuteTransformInput
     source: StepSource
-    slices: tuple[tuple[DataSlice, Path], ...]
+    slices: tuple[DataSlice, ...]
 
 
 def recorded_steps(history: History) -> tuple[RecordedStep, ...]:
@@ -308,16 +309,11 @@ def _work(
     staging: Path,
     files: FilesOf,
 ) -> TransformWork | None:
-    batch = rebind(
-        step.event, [each.alias for each in inputs], [_pieces(each.slices) for each in inputs]
-    )
+    batch = rebind(step.event, [each.alias for each in inputs], [each.slices for each in inputs])
     sources = [each.source for each in inputs]
     query = step_query(step.before, batch, sources)
     if not needs_engine(step.before, batch, query):
         return None
-
-    def slices(dataset: Dataset, upto: Multihash | None) -> tuple[DataSlice, ...]:
-        return _pieces(past.slices(dataset, upto))
 
     return step_work(
         query,
@@ -326,19 +322,17 @@ def _work(
         batch,
         sources,
         staging,
-        slices,
+        past.slices,
         files,
         checkpoint=past.checkpoint,
     )
 
 
 def _places(dataset: Dataset, slices: Sequence[DataSlice], _: str) -> tuple[Path, ...]:
-    """Return where files are: `_damage_reason` says which of them are not as recorded."""
-    return tuple(dataset.data_path(each.physical_hash) for each in slices)
-
-
-def _pieces(slices: Sequence[tuple[DataSlice, Path]]) -> tuple[DataSlice, ...]:
-    return tuple(piece for piece, _ in slices)
+    """Return where files are to be: `_damage_reason` brings them, and says which of them are not
+    as recorded.
+    """
+    return tuple(place_of(dataset.stores.data, each) for each in slices)
 
 
 def inputs_then(step: RecordedStep, past: RecordedHistories) -> tuple[InputThen, ...]:
@@ -386,8 +380,8 @@ def _damage_reason(
 ) -> str | None:
     """Say which of the files that the step reads is not as recorded; then nothing can be told."""
     for each, frame in zip(inputs, work.inputs, strict=True):
-        read = {*frame.paths, *frame.past}
-        used = [piece for piece in each.slices if piece[1] in read]
+        read = {path.name for path in (*frame.paths, *frame.past)}
+        used = [piece for piece in each.slices if str(piece.physical_hash) in read]
         found = past.damage(each.recorded.dataset_id, used)
         if found is not None:
             return f"it cannot be rerun, as its input {each.alias} is damaged: {found}"
@@ -410,7 +404,6 @@ def _checkpoint_findings(step: RecordedStep, work: TransformWork | None) -> Iter
     lets the next step count everything.
     """
     from odfbuild.executors.data.checkpoints import checkpoint_fault, same_groups
-    from odfbuild.odf.hashing import physical_hash
 
     recorded, left = step.event.new_checkpoint, checkpoint_of_step(step.before, work)
     if recorded is None or recorded == left:
@@ -423,8 +416,8 @@ def _checkpoint_findings(step: RecordedStep, work: TransformWork | None) -> Iter
         return
     if left.physical_hash == recorded.physical_hash:  # its size is for `verify` to compare
         return
-    path = step.dataset.checkpoint_path(recorded.physical_hash)
-    if not path.is_file() or physical_hash(path) != recorded.physical_hash:
+    path = _checkpoint_as_recorded(step.dataset, recorded.physical_hash)
+    if path is None:
         yield f"the checkpoint {recorded.physical_hash} is damaged or missing"
         return
     fault = None if _is_of_other_version(step) else checkpoint_fault(path)
@@ -435,15 +428,25 @@ def _checkpoint_findings(step: RecordedStep, work: TransformWork | None) -> Iter
         yield f"the groups in the checkpoint {recorded.physical_hash} came out otherwise"
 
 
+def _checkpoint_as_recorded(dataset: Dataset, hash: Multihash) -> Path | None:
+    from odfbuild.odf.hashing import physical_hash
+
+    try:
+        path = dataset.checkpoint_path(hash)
+    except CorruptObjectError:  # of a store, which gives no file with other bytes
+        return None
+    return path if path.is_file() and physical_hash(path) == hash else None
+
+
 def _first_row(
     step: RecordedStep, sealed: Sealed | None, past: RecordedHistories
 ) -> DifferingRow | None:
     """Return the first row that differs; None if the recorded ones are not there to be read."""
     piece, path = step.event.new_data, None
     if piece is not None:
-        path = step.dataset.data_path(piece.physical_hash)
-        if past.damage(step.dataset.id, [(piece, path)]) is not None:
+        if past.damage(step.dataset.id, [piece]) is not None:
             return None
+        path = step.dataset.data_path(piece.physical_hash)
     return first_difference(
         path,
         None if sealed is None else sealed.path,

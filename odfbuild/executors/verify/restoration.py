@@ -9,7 +9,6 @@ dataset by its hashes refuses it, so it is put in place only if that is asked fo
 
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
-from pathlib import Path
 
 from odfbuild.errors import OdfBuildError
 from odfbuild.executors.data.checks.files import file_problems
@@ -27,7 +26,7 @@ from odfbuild.odf.events import AddData, Checkpoint, DatasetKind, DataSlice, Exe
 from odfbuild.odf.hashing import physical_hash
 from odfbuild.odf.identity import Multihash
 from odfbuild.state.chain.dataset import Dataset
-from odfbuild.state.chain.objects import CorruptObjectError, ObjectStore
+from odfbuild.state.chain.objects import ObjectStore
 from odfbuild.state.workspace import Workspace
 from odfbuild.values import dataclass
 
@@ -111,11 +110,14 @@ def lost_files(history: History) -> tuple[LostFile, ...]:
 
 def _is_damaged(dataset: Dataset, file: DataSlice | Checkpoint, kind: DatasetKind) -> bool | None:
     """Tell whether a lost file is there with other content, None of one that is not lost."""
-    try:
-        is_lost = bool(file_problems(dataset, file, kind)[0])
-        return _path(dataset, file).exists() if is_lost else None
-    except CorruptObjectError:  # of a store, which gives no file that is another
-        return True
+    if not file_problems(dataset, file, kind)[0]:
+        return None
+    store = _store(dataset, file)
+    return (
+        store.path(file.physical_hash).exists()
+        if store.is_at_hand
+        else store.has(file.physical_hash)
+    )
 
 
 def _files(event: object) -> Iterator[DataSlice | Checkpoint]:
@@ -146,7 +148,7 @@ def foresee(
             why = error.what
     if why is not None:
         return tuple(Restored(each, RestorationOutcome.FAILED, why) for each in lost)
-    past.assume_restored(step.dataset.id, (each.hash for each in lost))
+    past.assume_restored(step.dataset, (each.file for each in lost))
     return tuple(Restored(each, RestorationOutcome.RESTORED) for each in lost)
 
 
@@ -194,7 +196,7 @@ def _put_back(
         return Restored(lost, RestorationOutcome.FAILED, f"the step gives no {lost.what} now")
     path, logical = found
     if physical_hash(path) == lost.hash:
-        store = _store(dataset, lost)
+        store = _store(dataset, lost.file)
         if lost.is_damaged and not store.is_at_hand:  # no upload goes over one of another size
             store.remove([lost.hash])
         store.put({lost.hash: path})
@@ -211,16 +213,9 @@ def _put_back(
     if not reencode:
         why = "it comes out with the recorded rows in other bytes, so that its name is not its hash"
         return Restored(lost, RestorationOutcome.FAILED, why)
-    _store(dataset, lost).put({lost.hash: path})
+    _store(dataset, lost.file).put({lost.hash: path})
     return Restored(lost, RestorationOutcome.REENCODED)
 
 
-def _store(dataset: Dataset, lost: LostFile) -> ObjectStore:
-    is_slice = isinstance(lost.file, DataSlice)
-    return dataset.stores.data if is_slice else dataset.stores.checkpoints
-
-
-def _path(dataset: Dataset, file: DataSlice | Checkpoint) -> Path:
-    if isinstance(file, DataSlice):
-        return dataset.data_path(file.physical_hash)
-    return dataset.checkpoint_path(file.physical_hash)
+def _store(dataset: Dataset, file: DataSlice | Checkpoint) -> ObjectStore:
+    return dataset.stores.data if isinstance(file, DataSlice) else dataset.stores.checkpoints

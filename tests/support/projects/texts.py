@@ -48,8 +48,12 @@ def derivative(
     query: str = "select t, k, v from src",
     *,
     engine: str = "spark",
+    beside: str = "",
 ) -> str:
-    """Return a derivative of one dataset, which its query knows as `src`."""
+    """Return a derivative of one dataset, which its query knows as `src`, or of a second too,
+    known as `other`.
+    """
+    second = [f"        - datasetRef: {beside}", "          alias: other"] if beside else []
     return _snapshot(
         name,
         "Derivative",
@@ -58,6 +62,7 @@ def derivative(
             "      inputs:",
             f"        - datasetRef: {reads}",
             "          alias: src",
+            *second,
             "      transform:",
             "        kind: Sql",
             f"        engine: {engine}",

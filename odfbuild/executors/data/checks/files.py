@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from odfbuild.errors import OdfBuildError
 from odfbuild.host.files import why_irregular
 from odfbuild.odf.events import Checkpoint, DatasetKind, DataSlice
+from odfbuild.odf.identity import Multihash
 from odfbuild.state.chain.dataset import Dataset
+from odfbuild.state.chain.objects import CorruptObjectError
 from odfbuild.values import dataclass
 
 if TYPE_CHECKING:
@@ -25,7 +27,10 @@ def file_problems(
 
     `rules` are those of its rows, if they are to be checked.
     """
-    path = _path(dataset, expected)
+    try:
+        path = _path(dataset, expected)
+    except CorruptObjectError as error:  # of a store, which gives no file with other bytes
+        return (_other_bytes(expected, error.actual),), False
     problems = tuple(_file_problems(path, expected))
     is_anew = _is_anew(path, expected, kind) if problems else False
     if not isinstance(expected, DataSlice) or (problems and not is_anew):
@@ -54,7 +59,7 @@ def _is_anew(path: Path, expected: DataSlice | Checkpoint, kind: DatasetKind) ->
 def _file_problems(path: Path, expected: DataSlice | Checkpoint) -> list[str]:
     from odfbuild.odf.hashing import physical_hash
 
-    kind = "data file" if isinstance(expected, DataSlice) else "checkpoint"
+    kind = _kind(expected)
     said = why_irregular(path)
     if said is None and not path.is_file():
         return [f"{kind} {expected.physical_hash} is missing"]
@@ -65,10 +70,18 @@ def _file_problems(path: Path, expected: DataSlice | Checkpoint) -> list[str]:
     if said is not None:
         return [f"{kind} {expected.physical_hash} cannot be read: {said}"]
     if actual != expected.physical_hash:
-        return [f"{kind} {expected.physical_hash} has other bytes: they hash to {actual}"]
+        return [_other_bytes(expected, actual)]
     if (size := path.stat().st_size) != expected.size:
         return [f"{kind} {expected.physical_hash} has {size} bytes, not {expected.size}"]
     return []
+
+
+def _other_bytes(expected: DataSlice | Checkpoint, actual: Multihash | None) -> str:
+    return f"{_kind(expected)} {expected.physical_hash} has other bytes: they hash to {actual}"
+
+
+def _kind(expected: DataSlice | Checkpoint) -> str:
+    return "data file" if isinstance(expected, DataSlice) else "checkpoint"
 
 
 def _path(dataset: Dataset, expected: DataSlice | Checkpoint) -> Path:
