@@ -15,12 +15,17 @@ from tests.support.process.inside import Inside, heads, lay_out
 from tests.support.projects.market import dataset
 from tests.support.projects.texts import derivative, root
 
-NAMES = ("out", "report", "last")
+NAMES = ("out", "report", "last", "counts", "pairs")
+PAIRS = "select src.t, src.k, src.v, other.v as w from src join other on src.k = other.k"
 FILES = {
     "datasets/src.yaml": root(),
     "datasets/out.yaml": derivative(),
     "datasets/report.yaml": derivative("report", "out", "select t, k, v from src"),
     "datasets/last.yaml": derivative("last", "report", "select t, k, v from src"),
+    "datasets/counts.yaml": derivative(
+        "counts", "out", "select t, k, count(*) as n from src group by t, k", engine="datafusion"
+    ),
+    "datasets/pairs.yaml": derivative("pairs", "out", PAIRS, engine="datafusion", beside="report"),
 }
 
 
@@ -28,7 +33,7 @@ FILES = {
 def run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Inside:
-    """Apply three derivatives, one made of the other, three times."""
+    """Apply rows, groups and a join, one made of the other, three times."""
     inside = Inside(lay_out(tmp_path / "shop", FILES), capsys, monkeypatch, FakeEngine())
     for day in (1, 2, 3):
         lay_out(inside.project, {f"data/{day}.csv": f"t,k,v\n2024-01-0{day},k{day},{day}\n"})
@@ -52,7 +57,7 @@ def restored(run: Inside, *arguments: str) -> tuple[int, Mapping[str, Any]]:
 @given(data=st.data())
 def test_whatever_is_lost_of_derivatives_comes_back(run: Inside, data: st.DataObject) -> None:
     before, chains = files(run.project, *NAMES), heads(run.project)
-    assert len(before) == 9
+    assert len(before) == 15
     harm = st.none() | st.tuples(st.floats(0, 1), st.sampled_from([b"", b"\0PAR1\xff"]))
     lost = data.draw(st.dictionaries(st.sampled_from(sorted(before)), harm, min_size=1))
     try:
@@ -102,7 +107,7 @@ def test_selectors_say_whose_files(run: Inside) -> None:
     code, told = restored(run, "+report")
     assert (code, len(told["files"])) == (0, 6)
     code, told = restored(run, "--exclude", "out")
-    assert (code, {each["dataset"] for each in told["files"]}) == (0, {"last"})
+    assert (code, {each["dataset"] for each in told["files"]}) == (0, {"last", "counts", "pairs"})
 
 
 def test_data_of_a_root_cannot_come_back(run: Inside) -> None:
@@ -175,8 +180,12 @@ def test_a_dry_run_ends_as_the_command_would(run: Inside, data: st.DataObject) -
     before = files(run.project, "src", *NAMES)
     chosen = data.draw(st.lists(st.sampled_from(NAMES), max_size=2, unique=True))
     try:
-        for path in data.draw(st.sets(st.sampled_from(sorted(before)), max_size=6)):
-            path.unlink()
+        lost = st.dictionaries(st.sampled_from(sorted(before)), st.booleans(), max_size=6)
+        for path, is_altered in data.draw(lost).items():
+            if is_altered:
+                path.write_bytes(before[path][:-9] + bytes(9))
+            else:
+                path.unlink()
         dry, foreseen = restored(run, *chosen, "--dry-run")
         code, told = restored(run, *chosen)
         assert (dry, foreseen["failed"]) == (code, told["failed"])
