@@ -7,7 +7,7 @@ import hashlib
 import json
 import random
 import shutil
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -27,6 +27,7 @@ from tests.support.engines import FakeEngine
 from tests.support.process.inside import Inside, lay_out
 from tests.support.projects import Done
 from tests.support.projects.texts import derivative, root
+from tests.support.servers.object_proxy import ObjectProxy, proxying
 from tests.support.servers.object_store import ObjectServer
 
 LOSSES: Mapping[str, Callable[[bytes], bytes]] = {
@@ -383,6 +384,55 @@ def test_a_replay_says_what_differs_where_the_recorded_files_are_altered(
     assert f"the checkpoint {checkpoint} is damaged or missing" in last["findings"]
     assert any("have the logical hash" in each for each in last["findings"]), last
     assert not any("cannot be rerun" in each for each in last["findings"]), last
+
+
+@pytest.fixture
+def proxy(store: ObjectServer) -> Iterator[ObjectProxy]:
+    with proxying(store.port) as found:
+        yield found
+
+
+@pytest.fixture
+def behind(proxy: ObjectProxy, store: ObjectServer, prefix: str, tmp_path: Path) -> Machine:
+    """Return a machine to which the store is only the proxy."""
+    machine = Machine(tmp_path / "behind", store, store.url(prefix, proxy.port))
+    assert machine("apply", "--yes").code == 0
+    return machine
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_damaged_file_is_restored_without_the_right_to_delete(
+    loss: str, behind: Machine, proxy: ObjectProxy, store: ObjectServer, prefix: str
+) -> None:
+    before = store.files(prefix)
+    (key,) = keys_of(before, "report")
+    lose(store.store(prefix), key, before[key], loss)
+    proxy.keeps = True
+    done = behind("rebuild", "--restore", "report")
+    assert done.code == 0, (done.out, done.err)
+    assert "  damaged, restored\n" in done.out
+    assert store.files(prefix)[key] == before[key]
+    assert [each for each in proxy.asked if each[0] == "DELETE" and key in each[1]] == []
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_damaged_file_that_cannot_be_written_stays_as_it_is(
+    loss: str, behind: Machine, proxy: ObjectProxy, store: ObjectServer, prefix: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    (key,) = keys_of(store.files(prefix), "report")
+    lose(store.store(prefix), key, store.files(prefix)[key], loss)
+    lost = store.files(prefix)
+
+    def due() -> str:
+        method, path, _ = proxy.asked[-1]
+        return "403" if method == "PUT" and key in path else ""
+
+    monkeypatch.setattr(proxy, "due", due)
+    done = behind("rebuild", "--restore", "report")
+    assert done.code != 0
+    assert "  damaged, NOT RESTORED: " in done.out
+    assert store.files(prefix).get(key) == lost[key]
 
 
 def wrongly_named(files: Mapping[str, bytes]) -> list[str]:

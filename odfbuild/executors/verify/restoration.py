@@ -196,10 +196,7 @@ def _put_back(
         return Restored(lost, RestorationOutcome.FAILED, f"the step gives no {lost.what} now")
     path, logical = found
     if physical_hash(path) == lost.hash:
-        store = _store(dataset, lost.file)
-        if lost.is_damaged and not store.is_at_hand:  # no upload goes over one of another size
-            store.remove([lost.hash])
-        store.put({lost.hash: path})
+        _store(dataset, lost.file).put({lost.hash: path})
         return Restored(lost, RestorationOutcome.RESTORED)
     if not isinstance(lost.file, DataSlice):
         why = "it comes out with other bytes, and steps trust a checkpoint by its bytes"

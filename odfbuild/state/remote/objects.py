@@ -35,6 +35,7 @@ from odfbuild.state.remote.client import (
     StoredObject,
     side_by_side,
 )
+from odfbuild.state.remote.errors import BrokenSourceError
 
 FILES_AT_ONCE: Final = 8
 YOUNG: Final = 6 * 3_600.0  # seconds; an object that was written since is far from any collector
@@ -289,7 +290,10 @@ class BucketObjects:
         key = self.key(hash)
         is_new = self._copied(hash, source)
         if is_new is None:
-            is_new = self._client.put_file(key, source)
+            try:
+                is_new = self._client.put_file(key, source)
+            except BrokenSourceError:  # one of another size, which is written over
+                is_new = False
             if not is_new:
                 self._client.put_file(key, source, overwrite=True)
         self._sent.note(key, is_new=is_new)

@@ -163,6 +163,21 @@ def test_a_bucket_copies_an_object_of_another_prefix(url: str, tmp_path: Path) -
     assert Bucket(url).get(f"data/{hash}", 1 << 20) == DATA
 
 
+def test_an_object_of_another_size_is_written_over(url: str, tmp_path: Path) -> None:
+    from odfbuild.state.remote.store.bucket import Bucket
+
+    path, bucket, sent = tmp_path / "staged", Bucket(f"{url}short/"), UploadedObjects()
+    path.write_bytes(DATA)
+    hash = physical_hash(path)
+    bucket.put(f"data/{hash}", DATA[:-1])
+    objects = BucketObjects(
+        bucket, "data/", ObjectCache(tmp_path / "cache", 1 << 30), sent, keeps_blocks=False
+    )
+    objects.put({hash: path})
+    assert bucket.get(f"data/{hash}", 1 << 20) == DATA
+    assert sent.take_existing() == (f"data/{hash}",)
+
+
 @pytest.mark.parametrize("times", [1, 12_000], ids=["at once", "in parts"])
 def test_a_bucket_takes_no_file_that_is_not_its_name(
     times: int, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
