@@ -102,7 +102,7 @@ def _items(text: str, at: int) -> Iterator[tuple[str | int, int]]:
 def _place(text: str, key: str | int | None = None) -> int:
     """Return where the value of a key is, or of a position in a list, counted from 0.
 
-    A text may be either, a number is a position.  Without a key it is the place of the whole.
+    A text may be either, a number is a position.  Without a key it is the place of the document.
     Raises ValueError.
     """
     at = _after_space(text, 0)
