@@ -98,7 +98,7 @@ def _conclude(
     for dataset, why in losses.unreadable.items():
         sys.stdout.write(printable(f"{names[dataset]}  its chain cannot be read: {why}") + "\n")
     if not found and not losses.unreadable:
-        sys.stdout.write("Nothing to restore: no file is missing, none has other rows than recorded.\n")
+        sys.stdout.write("Nothing to restore: all files are there, with the recorded rows.\n")
     elif dry_run:
         steps = len({id(each.lost.step) for each in found if each.is_restored})
         sys.stdout.write(f"{count(steps, 'step')} would be rerun.\n")

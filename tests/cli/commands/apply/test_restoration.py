@@ -83,7 +83,7 @@ def test_nothing_lost_needs_no_engine(run: Inside, monkeypatch: pytest.MonkeyPat
     done = run("rebuild", "--restore")
     assert (done.code, done.out) == (
         0,
-        "Nothing to restore: no file is missing, none has other rows than recorded.\n",
+        "Nothing to restore: all files are there, with the recorded rows.\n",
     )
 
 
