@@ -134,5 +134,5 @@ def test_a_plan_names_the_links_that_lead_out_over_a_wildcard(
     (ours / "data/2.csv").symlink_to(tmp_path / "theirs/secret.csv")
     (ours / "data/3.csv").symlink_to("1.csv")
     said = Within(ours, capfd, monkeypatch).done("plan")
-    assert "path       data/2.csv -> /" in said  # the rest may be cut
+    assert "path        data/2.csv -> /" in said  # the rest may be cut
     assert "3.csv ->" not in said

@@ -92,6 +92,6 @@ def test_rows_are_put_aside_in_no_folder_behind_a_link(ours: Inside, place: str)
 def test_a_workspace_may_be_a_link_itself_and_a_plan_says_so(ours: Inside, tmp_path: Path) -> None:
     (tmp_path / "disk").mkdir()
     (ours.project / ".odfbuild").symlink_to(tmp_path / "disk")
-    assert f"workspace  {tmp_path}/disk" in ours("plan").out
+    assert f"workspace   {tmp_path}/disk" in ours("plan").out
     done = ours("apply", "--yes")
     assert done.code == 0, done.err
