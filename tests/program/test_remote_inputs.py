@@ -790,13 +790,13 @@ def test_a_repository_is_read_over_the_web(teams: Teams) -> None:
 
 def test_a_saved_plan_asks_the_repository_that_it_names_and_no_other(teams: Teams) -> None:
     a, b = teams
-    settings = "odfbuild: 1\nname: b\nrepositories:\n  hub: {url: '%s'}\n"
+    settings = "odfbuild: 1\nname: b\nrepositories:\n  Hub: {url: '%s'}\n"
     with served(a.hub) as place, socket.create_server(("127.0.0.1", 0)) as other:
         other.setblocking(False)
         url = place.source().place
         b.write("odfbuild.yaml", settings % url)
         done = b.run("plan", "--out", "saved.json")
-        assert f"repository  hub: {url}" in done.out
+        assert f"repository  Hub: {url}" in done.out
         b.write("odfbuild.yaml", settings % f"http://127.0.0.1:{other.getsockname()[1]}/")
         done = b.run("apply", "saved.json")
         assert (done.code, "stale-plan" in done.err) == (5, True)

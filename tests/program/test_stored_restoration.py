@@ -238,19 +238,21 @@ def test_a_slice_is_restored_if_what_its_step_read_is_there_and_only_then(
     assert store.files(prefix) == left
     done = machine("rebuild", "--restore", *chosen, "-o", "json")
     expected = restorable(lost, chosen)
-    told = {slices_at(slices, each): each for each in json.loads(done.out)["files"]}
-    assert told.keys() == {each for each in lost if each[0] in chosen}
-    assert {at for at, each in told.items() if each["outcome"] == "restored"} == expected, told
+    answer = {slices_at(slices, each): each for each in json.loads(done.out)["files"]}
+    assert answer.keys() == {each for each in lost if each[0] in chosen}
+    assert {at for at, each in answer.items() if each["outcome"] == "restored"} == expected, answer
     dry = {slices_at(slices, each): each for each in json.loads(foreseen.out)["files"]}
-    whys = {at: each["why"] for at, each in told.items()}
+    whys = {at: each["why"] for at, each in answer.items()}
     assert ({at: each["why"] for at, each in dry.items()}, foreseen.code) == (whys, done.code)
     assert store.files(prefix) == left | {slices[at]: before[slices[at]] for at in expected}
 
 
-def slices_at(slices: Mapping[Slice, str], told: Mapping[str, Any]) -> Slice:
+def slices_at(slices: Mapping[Slice, str], answer: Mapping[str, Any]) -> Slice:
     """Return which slice an answer speaks of."""
     (found,) = (
-        at for at, key in slices.items() if key.endswith(told["hash"]) and at[0] == told["dataset"]
+        at
+        for at, key in slices.items()
+        if key.endswith(answer["hash"]) and at[0] == answer["dataset"]
     )
     return found
 
@@ -268,14 +270,14 @@ def test_a_replay_fails_for_the_steps_alone_that_read_an_altered_slice(
     harm_cache(machine, draw)
     done = machine("verify", "--replay", "-o", "json")
     assert done.code == exits.NOT_VERIFIED
-    told = {each["name"]: each for each in json.loads(done.out)["datasets"]}
+    answer = {each["name"]: each for each in json.loads(done.out)["datasets"]}
     for name in (*ROOTS, *MADE):
         hashes = {slices[at].rpartition("/")[2] for at in lost if at[0] == name}
-        findings = str(told[name]["findings"])
+        findings = str(answer[name]["findings"])
         assert {each for each in hashes if each in findings} == hashes
-        assert bool(told[name]["findings"]) == bool(hashes)
+        assert bool(answer[name]["findings"]) == bool(hashes)
     for name in MADE:
-        failed = [bool(each["findings"]) for each in told[name]["steps"]]
+        failed = [bool(each["findings"]) for each in answer[name]["steps"]]
         assert failed == [bool(lost & {*READS[name](at)}) for at in range(ROUNDS)], (name, lost)
 
 
@@ -375,12 +377,12 @@ def test_a_replay_says_what_differs_where_the_recorded_files_are_altered(
     engine.queries = {COUNTS: lambda inputs: [{**row, "v": 7} for row in inputs["src"]]}
     done = counted("verify", "out", "--replay", "-o", "json")
     assert done.code == exits.NOT_VERIFIED
-    (told,) = json.loads(done.out)["datasets"]
+    (answer,) = json.loads(done.out)["datasets"]
     slice, checkpoint = (key.rpartition("/")[2] for key in keys)
-    whats = " ".join(each["what"] for each in told["findings"])
+    whats = " ".join(each["what"] for each in answer["findings"])
     assert f"data file {slice} has other bytes" in whats
     assert f"checkpoint {checkpoint} has other bytes" in whats
-    *_, last = told["steps"]
+    *_, last = answer["steps"]
     assert f"the checkpoint {checkpoint} is damaged or missing" in last["findings"]
     assert any("have the logical hash" in each for each in last["findings"]), last
     assert not any("cannot be rerun" in each for each in last["findings"]), last

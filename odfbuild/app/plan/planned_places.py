@@ -185,9 +185,9 @@ def repository_uses(project: Opened, plan: Plan) -> Iterator[OutsideUse]:
     for step in plan.steps:
         if isinstance(step.work, Pull):
             name = step.work.repository or repository_of(parse_remote_ref(step.work.origin))
-            asked.setdefault(name or "", []).append(step.target)
+            asked.setdefault((name or "").lower(), []).append(step.target)
     for each in project.config.repositories.values():
-        names = asked.get(each.name)
+        names = asked.get(each.name.lower())  # of which case is of no matter
         if names and not each.url.startswith("file:"):
             through = f" through {each.gateway}" if each.gateway else ""
             yield OutsideUse("repository", f"{each.name}: {each.url}{through}", tuple(names))

@@ -18,7 +18,6 @@ have a document and any number of keys, which are names of members, or positions
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from odfbuild.sql.datafusion import JSON
@@ -27,6 +26,7 @@ from odfbuild.sql.reserved_names import RESERVED
 from odfbuild.sql.text.statement import Token
 from odfbuild.sql.text.tree_datafusion import tokens_of
 from odfbuild.texts.patterns import late_pattern
+from odfbuild.values import dataclass
 
 REST: Final = f"{RESERVED}json_rest"
 """Gives a document from the value of a key on, which is read as the document of the next."""
@@ -71,10 +71,7 @@ def with_fixed_arguments(text: str) -> str:
 
 
 def as_written(text: str) -> str:
-    """Return a name or message of DataFusion with the calls as they are in the user's text.
-
-    Of a name that has a string with brackets some may be left; it then has a reserved name.
-    """
+    """Return a name or message of DataFusion with the calls as they are in the user's text."""
     at = 0
     while (found := _WRAPPED.search(text, at)) is not None:
         closed = _end_of_brackets(text, found.end())
@@ -84,11 +81,6 @@ def as_written(text: str) -> str:
         text = text[: found.start()] + text[found.end() : closed] + text[closed + 1 :]
         at = found.start()
     return _OWN.sub(r"\1(", text)
-
-
-def is_own_name(name: str) -> bool:
-    """Tell whether a name has a call that is not in the user's text."""
-    return _WRAPPED.search(name) is not None or _OWN.search(name) is not None
 
 
 def _end_of_brackets(text: str, at: int) -> int | None:
@@ -112,7 +104,7 @@ def _is_named(token: Token) -> bool:
     return token.kind in NAMES and token.text.lower() in JSON
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Calls:
     """The calls in the tokens of a text, and how they are written for the engine."""
 

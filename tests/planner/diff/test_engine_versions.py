@@ -185,6 +185,7 @@ def test_what_has_no_query_or_one_of_a_newer_format_has_nothing_to_upgrade() -> 
         ('select "JSON_get_int"(x, 1) from a', "datafusion", "55.0.0+odfbuild.5", "JSON"),
         ("select json_length(x) from a", "datafusion", "55.0.0+odfbuild.6", None),
         ("select json_length from a", "datafusion", "55.0.0+odfbuild.5", None),
+        ("select json_length('x from a", "datafusion", "55.0.0+odfbuild.1", None),
         ("select 'json_length(x)' from a", "datafusion", "55.0.0+odfbuild.5", None),
         ("select max(x) over () from a", "datafusion", "55.0.0+odfbuild.1", None),
         ("select sum(x) from a group by k", "datafusion", "55.0.0+odfbuild.1", None),

@@ -25,7 +25,7 @@ from odfbuild.executors.engine.datafusion.members import check_members, with_nul
 from odfbuild.executors.engine.datafusion.unions import check_united_groups, check_united_sums
 from odfbuild.sql.datafusion import ENVIRONMENT, VOLATILE
 from odfbuild.sql.datafusion.extremes import ordered_extremes
-from odfbuild.sql.datafusion.json_calls import as_written, is_own_name, with_fixed_arguments
+from odfbuild.sql.datafusion.json_calls import as_written, with_fixed_arguments
 from odfbuild.sql.text.statement import SqlTextError
 from odfbuild.texts.redaction import excerpt
 
@@ -183,8 +183,7 @@ class QueryContext:
         for name in sorted(ENVIRONMENT if clock else ENVIRONMENT | VOLATILE):
             self._context.deregister_udf(name)
         logs = ethereum.functions() if ethereum.is_installed() else ()
-        ours = chain(json_functions.functions(), logs)
-        for name, call, arguments, kind in ours:
+        for name, call, arguments, kind in chain(json_functions.functions(), logs):
             self._context.register_udf(datafusion.udf(call, arguments, kind, "immutable", name))
 
     def add(self, name: str, rows: pa.Table) -> None:
@@ -230,11 +229,11 @@ class QueryContext:
             if decimals and not floats:  # else the rule decides the order in which floats add up
                 self._context.remove_optimizer_rule(_COUNTS_BY_GROUPS)
                 frame = self._context.sql_with_options(text, self._options)
-            names = frame.schema().names
-            if text != written:
-                names = [_as_written(each) for each in names]
-            ordered = self._ordered(text) if _has_floating_extremes(frame) else frame
-            return _renamed(ordered, names)
+            has_extremes = _has_floating_extremes(frame)
+            if text == written and not has_extremes:
+                return frame
+            names = [as_written(each) for each in frame.schema().names]
+            return _renamed(self._ordered(text) if has_extremes else frame, names)
 
     def last(self, text: str) -> "datafusion.DataFrame":
         """Return a query that none reads, like `query`.
@@ -289,18 +288,6 @@ def _groups(frame: "datafusion.DataFrame") -> Iterator[str]:
     """Yield each group of a plan: its keys, aggregates, and columns with their types."""
     nodes = _NODE.split(frame.logical_plan().display_indent_schema())
     return (each for each in nodes if each.lstrip().startswith("Aggregate: groupBy=[["))
-
-
-def _as_written(name: str) -> str:
-    """Return the name of a column by the calls of the user's text."""
-    found = as_written(name)
-    if is_own_name(found):
-        raise InvalidQueryError(
-            what=f"the query has a column without a name: {excerpt(found, 200)}",
-            why="its text would be the name, which has quotes within strings",
-            fix="give it a name: AS name",
-        )
-    return found
 
 
 def _renamed(frame: "datafusion.DataFrame", names: Sequence[str]) -> "datafusion.DataFrame":

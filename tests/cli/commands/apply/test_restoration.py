@@ -67,9 +67,9 @@ def test_whatever_is_lost_of_derivatives_comes_back(run: Inside, data: st.DataOb
             else:
                 kept = before[path][: int(how[0] * (len(before[path]) - 8))]
                 path.write_bytes(kept + how[1])
-        code, told = restored(run)
-        assert (code, told["failed"]) == (0, 0), told
-        assert {each["hash"] for each in told["files"]} == {path.name for path in lost}
+        code, answer = restored(run)
+        assert (code, answer["failed"]) == (0, 0), answer
+        assert {each["hash"] for each in answer["files"]} == {path.name for path in lost}
         assert files(run.project, *NAMES) == before
         assert heads(run.project) == chains
         assert run("verify").code == 0
@@ -101,13 +101,13 @@ def test_a_dry_run_says_what_would_be_restored(run: Inside) -> None:
 def test_selectors_say_whose_files(run: Inside) -> None:
     for path in files(run.project, *NAMES):
         path.unlink()
-    code, told = restored(run, "report")
-    assert (code, told["failed"]) == (1, 3)
-    assert "it cannot be rerun, as its input src is damaged" in told["files"][0]["why"]
-    code, told = restored(run, "+report")
-    assert (code, len(told["files"])) == (0, 6)
-    code, told = restored(run, "--exclude", "out")
-    assert (code, {each["dataset"] for each in told["files"]}) == (0, {"last", "counts", "pairs"})
+    code, answer = restored(run, "report")
+    assert (code, answer["failed"]) == (1, 3)
+    assert "it cannot be rerun, as its input src is damaged" in answer["files"][0]["why"]
+    code, answer = restored(run, "+report")
+    assert (code, len(answer["files"])) == (0, 6)
+    code, answer = restored(run, "--exclude", "out")
+    assert (code, {each["dataset"] for each in answer["files"]}) == (0, {"last", "counts", "pairs"})
 
 
 def test_data_of_a_root_cannot_come_back(run: Inside) -> None:
@@ -187,10 +187,10 @@ def test_a_dry_run_ends_as_the_command_would(run: Inside, data: st.DataObject) -
             else:
                 path.unlink()
         dry, foreseen = restored(run, *chosen, "--dry-run")
-        code, told = restored(run, *chosen)
-        assert (dry, foreseen["failed"]) == (code, told["failed"])
+        code, answer = restored(run, *chosen)
+        assert (dry, foreseen["failed"]) == (code, answer["failed"])
         assert [each["why"] for each in foreseen["files"]] == [
-            each["why"] for each in told["files"]
+            each["why"] for each in answer["files"]
         ]
     finally:
         for path, content in before.items():

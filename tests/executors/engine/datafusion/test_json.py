@@ -294,24 +294,20 @@ def test_names_that_users_give_stay_as_they_are() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "name"),
+    "call",
     [
-        ("json_get_int(j, 'a', concat(upper(trim('b')), 'c'))", None),
-        ("json_get_int(j, 'a\"', 'b')", None),
-        ("json_get_int(j, '(', ')')", None),
-        ("json_get_int(j, 'a(b', 0)", None),
-        ("json_get_int(j, ')', 'b\")', 'c')", "is refused"),
+        "json_get_int(j, 'a', concat(upper(trim('b')), 'c'))",
+        "json_get_int(j, 'a\"', 'b')",
+        "json_get_int(j, '(', ')')",
+        "json_get_int(j, 'a(b', 0)",
+        "json_get_int(j, ')', 'b\")', 'c')",
     ],
 )
-def test_no_name_of_ours_is_that_of_a_column_or_in_an_error(call: str, name: str | None) -> None:
+def test_no_name_of_ours_is_that_of_a_column_or_in_an_error(call: str) -> None:
     with query_context(spill=None, clock=False) as context:
         context.add("t", pa.table({"j": ["[]"]}))
-        try:
-            [found] = context.query(f"select {call} from t").schema().names
-        except InvalidQueryError as error:
-            assert name == "is refused" and "AS name" in error.fix
-        else:
-            assert found.startswith("json_get_int(t.j,Utf8(") and "json_rest" not in found
+        [found] = context.query(f"select {call} from t").schema().names
+        assert found.startswith("json_get_int(t.j,Utf8(") and "json_rest" not in found
         with pytest.raises(InvalidQueryError) as refused:
             context.query("select json_get_int(j, 'a', 'b', k) from t")
         assert "__odf" not in refused.value.what
